@@ -342,7 +342,8 @@ mod tests {
     #[tokio::test]
     async fn a_drain_waits_for_the_grace_and_can_be_undone() {
         let mut daemon = daemon();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // An address that no other test has: one of them could listen on the port while nobody does here.
+        let listener = std::net::TcpListener::bind("127.86.0.1:0").unwrap();
         let listen = listener.local_addr().unwrap();
         drop(listener);
         let tunnel = Tunnel::new("one", listen, vec![NextHop::new("127.0.0.1", 9)]);
@@ -364,7 +365,13 @@ mod tests {
         tokio::time::resume();
         let status = control.status().await.unwrap();
         assert_eq!((status.phase, status.listens, status.tunnels.len()), (Phase::Draining, false, 1));
-        assert!(std::net::TcpStream::connect(listen).is_err());
+        // A child that another test is just starting has a copy of the listener until its execve(2).
+        let nobody_listens = async {
+            while std::net::TcpStream::connect(listen).is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LONG, nobody_listens).await.unwrap();
         assert_eq!(control.undrain().await, Some(Ok(())));
         assert!(std::net::TcpStream::connect(listen).is_ok());
         let waiting = control.send(Command::Drain).await;
