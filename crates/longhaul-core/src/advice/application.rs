@@ -7,8 +7,6 @@ use longhaul_units::Bytes;
 pub struct Application {
     /// Name on the command line.
     pub name: &'static str,
-    /// Names that people write in its place: a message names the right one.
-    pub other_names: &'static [&'static str],
     /// What it is, for people.
     pub title: &'static str,
     /// Bytes that one connection has on the way at most; `None` if it has no such limit, or none is known.
@@ -37,7 +35,6 @@ pub const OPENSSH_WINDOW: Bytes = Bytes(2 << 20);
 pub const APPLICATIONS: &[Application] = &[
     Application {
         name: "ssh",
-        other_names: &["scp"],
         title: "OpenSSH: ssh, scp",
         window: Some(OPENSSH_WINDOW),
         what: "The window of each channel is 2 MiB.",
@@ -47,7 +44,6 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "sftp",
-        other_names: &[],
         title: "OpenSSH: sftp, and scp since 9.0",
         window: Some(OPENSSH_WINDOW),
         what: "The client has 64 requests of 32 KiB under way, and the channel's window is 2 MiB.",
@@ -57,7 +53,6 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "ftp",
-        other_names: &[],
         title: "FTP",
         window: None,
         what: "A data connection has no window besides TCP's.",
@@ -67,7 +62,6 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "rsync",
-        other_names: &[],
         title: "rsync over ssh",
         window: Some(OPENSSH_WINDOW),
         what: "It runs in one channel of ssh, whose window is 2 MiB. A daemon (rsync://) has no such window.",
@@ -77,7 +71,6 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "rman",
-        other_names: &[],
         title: "Oracle RMAN",
         window: None,
         what: "The number of channels is the number of connections. SEND_BUF_SIZE and RECV_BUF_SIZE of Oracle Net cap the socket's window.",
@@ -87,7 +80,6 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "dataguard",
-        other_names: &[],
         title: "Oracle Data Guard redo transport",
         window: None,
         what: "SEND_BUF_SIZE and RECV_BUF_SIZE of Oracle Net cap the socket's window. SYNC transport waits a round trip for each commit.",
@@ -97,7 +89,6 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "db2-hadr",
-        other_names: &[],
         title: "Db2 HADR",
         window: None,
         what: "DB2_HADR_SOSNDBUF and DB2_HADR_SORCVBUF cap the socket's window. SYNC and NEARSYNC wait a round trip for each commit.",
@@ -107,7 +98,6 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "mq",
-        other_names: &[],
         title: "IBM MQ channels",
         window: None,
         what: "BATCHSZ messages are sent before the channel waits a round trip for their confirmation.",

@@ -10,8 +10,6 @@ use longhaul_units::Bytes;
 pub struct System {
     /// Name on the command line.
     pub name: &'static str,
-    /// Names that people write in its place: a message names the right one.
-    pub other_names: &'static [&'static str],
     /// What it is, for people.
     pub title: &'static str,
     /// Name of an interface, for examples of `{interface}`.

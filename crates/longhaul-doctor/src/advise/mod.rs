@@ -138,8 +138,7 @@ fn profile() -> String {
 }
 
 fn read_application(text: &str) -> Result<&'static Application, String> {
-    let meant = APPLICATIONS.iter().find(|row| row.other_names.contains(&text)).map_or(text, |row| row.name);
-    Application::named(text).ok_or_else(|| unknown(meant, APPLICATIONS.iter().map(|application| application.name)))
+    Application::named(text).ok_or_else(|| unknown(text, APPLICATIONS.iter().map(|application| application.name)))
 }
 
 fn read_profile(text: &str) -> Result<&'static Profile, String> {

@@ -23,8 +23,8 @@ pub(super) struct Audited {
     pub(super) tuned: Option<Rate>,
     /// The rate through relays, with the host as it is; likewise.
     pub(super) relay: Option<Rate>,
-    /// What limits it: what caps other settings first, because it has to change before them; then the largest effect first, and of
-    /// equal ones in the order of the system's rows.
+    /// The findings in the order in which to make the changes: ceilings first, then the largest effect, and equal ones in the order of
+    /// the system's rows.
     pub(super) findings: Vec<Finding>,
 }
 
@@ -111,9 +111,9 @@ impl Audited {
         let with = |window| Hosts { window, response, application: None, lan_rtt: None };
         let window = host.facts.windows.iter().map(|limit| limit.window).min();
         let now = window.map(|window| with(window).alone(path, 1)).map(|now| (now.rate, now.limit));
-        // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
         // A control that is not shown is the default, and is not to be changed without a look at it.
         let best_response = if named.is_some() { tuned_response } else { response };
+        // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
         let tuned = Hosts { response: best_response, ..with(window.unwrap_or_default().max(goal.window)) };
         let has_window = host.system.has_window();
         let tuned = has_window.then(|| tuned.alone(path, 1));

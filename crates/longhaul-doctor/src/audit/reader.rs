@@ -32,7 +32,7 @@ pub(super) struct Facts {
     pub(super) control: Option<Control>,
     /// Findings without a window: what hurts by an amount that cannot be computed, or costs no rate.
     pub(super) hints: Vec<Hint>,
-    /// What lifts a finding whose setting has no commands of its own.
+    /// The metrics of routes that a command can take off.
     pub(super) lifts: Vec<Lift>,
     /// What else to paste, so that the window is known: `ifconfig -a`, `no -a` ..
     pub(super) missing: Vec<&'static str>,

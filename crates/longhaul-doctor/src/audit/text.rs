@@ -116,9 +116,7 @@ fn interfaces(audited: &Audited) -> Option<String> {
 
 fn rate_now(audited: &Audited) -> String {
     match audited.now {
-        Some((rate, limit)) => {
-            format!("{} MB/s, limited by {}", speed(rate), limit.words())
-        }
+        Some((rate, limit)) => format!("{} MB/s, limited by {}", speed(rate), limit.words()),
         None => "not known without the window".into(),
     }
 }
@@ -149,8 +147,8 @@ pub(super) fn heading(finding: &Finding) -> String {
     format!("{} is {} {}: {effect}", finding.setting, finding.value, at(&finding.place))
 }
 
-/// What the effects of several findings mean.
-pub(super) const COSTS: &str = "What a setting costs is what it takes on its own: the costs of several do not add up.";
+/// A sentence for a report with several costs.
+pub(super) const COSTS: &str = "Each cost counts one setting alone; the costs of several do not add up.";
 
 fn at(place: &str) -> String {
     if place == WHOLE_SYSTEM { "(whole system)".into() } else { format!("({place})") }

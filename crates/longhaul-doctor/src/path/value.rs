@@ -89,11 +89,7 @@ pub(super) fn read_encapsulation(text: &str) -> Result<&'static Encapsulation, S
 /// # Errors
 /// There is none; the message has the nearest name.
 pub(crate) fn read_system(text: &str) -> Result<&'static System, String> {
-    let word = text.trim();
-    let others = |system: &&&System| system.other_names.iter().any(|other| other.eq_ignore_ascii_case(word));
-    // Of the other names only the system's own is near.
-    let meant = SYSTEMS.iter().find(others).map_or(word, |system| system.name);
-    System::named(word).ok_or_else(|| unknown(meant, SYSTEMS.iter().map(|system| system.name)))
+    System::named(text.trim()).ok_or_else(|| unknown(text.trim(), SYSTEMS.iter().map(|system| system.name)))
 }
 
 /// Returns the long help of a flag that takes one of `names`: the line of its short help, the names, and `more`.
@@ -105,7 +101,9 @@ pub(crate) fn help<'k>(short: &str, names: impl Iterator<Item = &'k str>, more: 
 
 /// Returns the message for a word that is none of `known`: the nearest one, and all of them.
 pub(crate) fn unknown<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
-    let near = longhaul_config::suggest::nearest(word, known.clone()).map(|near| format!("did you mean {near}? "));
+    let other = OTHER_NAMES.iter().find(|(other, _)| other.eq_ignore_ascii_case(word)).map(|(_, name)| *name);
+    let meant = other.filter(|name| known.clone().any(|known| known == *name)).unwrap_or(word);
+    let near = longhaul_config::suggest::nearest(meant, known.clone()).map(|near| format!("did you mean {near}? "));
     format!("{}write one of {}", near.unwrap_or_default(), known.collect::<Vec<_>>().join(", "))
 }
 
@@ -113,3 +111,18 @@ pub(super) const MIN_RTT: Duration = Duration::from_micros(10);
 pub(super) const MAX_RTT: Duration = Duration::from_secs(60);
 pub(super) const MIN_RATE: Rate = Rate(1_000);
 pub(super) const MAX_RATE: Rate = Rate(10_000_000_000_000);
+/// What people write for the name of a system or an application, and that name.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("as400", "ibmi"),
+    ("i5os", "ibmi"),
+    ("iseries", "ibmi"),
+    ("os400", "ibmi"),
+    ("centos", "linux"),
+    ("debian", "linux"),
+    ("rhel", "linux"),
+    ("sles", "linux"),
+    ("ubuntu", "linux"),
+    ("scp", "ssh"),
+    ("sunos", "solaris"),
+    ("win", "windows"),
+];

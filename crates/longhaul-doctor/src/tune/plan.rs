@@ -92,7 +92,7 @@ impl Plan {
         let present = read(&place)?.unwrap_or_default();
         let for_path = wanted.row.and_then(|row| row.change(&present, goal)).unwrap_or_else(|| present.clone());
         let value = wanted.of_relays.map_or(for_path.clone(), |of_relays| merged(name, &for_path, of_relays));
-        if value == present && !self.is_lost_at_boot(wanted, &value, goal, files, record) {
+        if value == present && !self.must_keep(wanted, &value, goal, files, record) {
             self.enough.push((name.into(), present));
             return Ok(());
         }
@@ -127,9 +127,9 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether `value`, which is in force and suffices, is to go into tune's file: an earlier file sets too little at boot. A place
-    /// in the record is there already, unless somebody else has set it since: that value is not tune's.
-    fn is_lost_at_boot(
+    /// Returns whether `value`, which is in force and suffices, has to go into tune's file: an earlier file sets too little at boot.
+    /// Notes why tune cannot keep it: a later file sets too little, or somebody else has set it since tune did.
+    fn must_keep(
         &mut self,
         wanted: &Wanted,
         value: &str,

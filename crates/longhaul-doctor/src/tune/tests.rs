@@ -418,7 +418,7 @@ fn a_value_that_suffices_is_kept_where_a_file_lowers_it_at_boot() {
     });
 }
 
-/// What suffices and is not of tune stays as it is, in force and at boot.
+/// tune neither lowers a better value, nor keeps one that somebody else has set.
 #[test]
 fn a_value_of_somebody_else_or_a_better_one_is_not_taken_over() {
     in_namespace(|| {

@@ -9,7 +9,6 @@ use longhaul_units::Bytes;
 
 pub(super) const AIX: System = System {
     name: "aix",
-    other_names: &[],
     title: "AIX 7",
     interface: "en0",
     default_window: Bytes(262_144),

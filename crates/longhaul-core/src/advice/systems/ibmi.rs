@@ -8,7 +8,6 @@ use longhaul_units::Bytes;
 
 pub(super) const IBMI: System = System {
     name: "ibmi",
-    other_names: &["i5os", "os400", "as400", "iseries"],
     title: "IBM i 7",
     interface: "192.0.2.10",
     default_window: Bytes(65_535),

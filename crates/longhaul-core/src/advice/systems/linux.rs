@@ -10,7 +10,6 @@ use longhaul_units::Bytes;
 /// The row of Linux: the system of the relays, and of `longhaul tune`.
 pub const LINUX: System = System {
     name: "linux",
-    other_names: &["rhel", "sles", "debian", "ubuntu", "centos"],
     title: "Linux",
     interface: "eth0",
     default_window: Bytes(3_145_728),

@@ -8,7 +8,6 @@ use longhaul_units::Bytes;
 
 pub(super) const SOLARIS: System = System {
     name: "solaris",
-    other_names: &["sunos"],
     title: "Solaris",
     interface: "net0",
     default_window: Bytes(49_152),

@@ -8,7 +8,6 @@ use longhaul_units::Bytes;
 
 pub(super) const VIOS: System = System {
     name: "vios",
-    other_names: &[],
     title: "VIOS",
     interface: "ent3",
     default_window: Bytes(262_144),

@@ -8,7 +8,6 @@ use longhaul_units::Bytes;
 
 pub(super) const WINDOWS: System = System {
     name: "windows",
-    other_names: &["win"],
     title: "Windows Server",
     interface: "InternetCustom",
     default_window: Bytes(16_776_960),
