@@ -118,7 +118,7 @@ const ROWS: &[Row] = &[
         name: "sapprd1",
         window: Some(262_144),
         findings: &[
-            ("sb_max", SYSTEM, "unknown", Nothing),
+            ("sb_max", SYSTEM, UNSEEN, Nothing),
             ("tcp_sendspace", "en0", "262144", Window(262_144)),
             ("tcp_recvspace", "en0", "262144", Window(262_144)),
         ],
@@ -146,7 +146,7 @@ const ROWS: &[Row] = &[
         // The value of rfc1323 is cut off on en1, and that of LARGESEND on both.
         window: Some(65_536),
         findings: &[
-            ("sb_max", SYSTEM, "unknown", Nothing),
+            ("sb_max", SYSTEM, UNSEEN, Nothing),
             ("tcp_sendspace", "en1", "65536", Window(65_536)),
             ("tcp_recvspace", "en1", "65536", Window(65_536)),
             ("tcp_sendspace", "en0", "262144", Window(262_144)),
@@ -159,7 +159,7 @@ const ROWS: &[Row] = &[
         name: "paste",
         window: Some(65_536),
         findings: &[
-            ("sb_max", SYSTEM, "unknown", Nothing),
+            ("sb_max", SYSTEM, UNSEEN, Nothing),
             ("tcp_recvspace", "en0", "65536", Window(65_536)),
             ("tcp_sendspace", "en0", "131072", Window(131_072)),
             ("mtu_bypass", "en0", "off", Unknown),
@@ -292,8 +292,12 @@ fn each_paste_gives_its_window_its_rate_and_its_findings() {
         assert_near(&host["mbps"], row.window.map(rate), row.file);
         assert_eq!(host["missing"], serde_json::json!(row.missing), "{}", row.file);
         let findings = host["findings"].as_array().unwrap();
-        let found: Vec<_> = findings.iter().map(|f| [&f["setting"], &f["place"], &f["value"]]).collect();
-        let expected: Vec<_> = row.findings.iter().map(|(setting, place, value, _)| [setting, place, value]).collect();
+        let found: Vec<_> = findings
+            .iter()
+            .map(|f| ["setting", "place", "value"].map(|field| f[field].as_str().unwrap_or(UNSEEN)))
+            .collect();
+        let expected: Vec<_> =
+            row.findings.iter().map(|(setting, place, value, _)| [*setting, *place, *value]).collect();
         assert_eq!(found, expected, "{}", row.file);
         for (finding, (setting, .., cost)) in findings.iter().zip(row.findings) {
             let effect = match cost {
@@ -435,6 +439,8 @@ fn is_closed(page: &str) -> bool {
 }
 
 const SYSTEM: &str = "whole system";
+/// The value of a finding whose value is null.
+const UNSEEN: &str = "not shown";
 /// Payload of full segments on 1 Gbit/s: 1460 of 1500 bytes.
 const LINE_MBPS: f64 = 1000.0 * 1460.0 / 1500.0;
 

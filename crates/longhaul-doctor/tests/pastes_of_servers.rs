@@ -169,40 +169,33 @@ const WINDOWS: &[Want] = &[
         name: "paste",
         window: Some(65_535 << 4),
         // The templates of data centres do not count.
-        findings: &[
-            ("AutoTuningLevelLocal", "Normal"),
-            ("AutoTuningLevelLocal", "Restricted"),
-            ("heuristics", "Enabled"),
-        ],
+        findings: &[("AutoTuningLevelLocal", "Restricted"), ("heuristics", "Enabled")],
         settings: &[("AutoTuningLevelLocal", "Disabled"), ("CongestionProvider", "DCTCP")],
     },
     Want {
         file: "windows-nettcpsetting-policy",
         name: "paste",
         window: Some(65_535 << 2),
-        findings: &[
-            ("AutoTuningLevelGroupPolicy", "HighlyRestricted"),
-            ("AutoTuningLevelGroupPolicy", "HighlyRestricted"),
-        ],
+        findings: &[("AutoTuningLevelGroupPolicy", "HighlyRestricted")],
         settings: &[("AutoTuningLevelLocal", "Normal"), ("AutoTuningLevelEffective", "GroupPolicy")],
     },
     Want {
         file: "windows-nettcpsetting-table",
         name: "sqlsrv1",
         window: Some(65_535 << 2),
-        findings: &[("AutoTuningLevelLocal", "HighlyRestricted"), ("AutoTuningLevelLocal", "Normal")],
+        findings: &[("AutoTuningLevelLocal", "HighlyRestricted")],
         settings: &[("AutoTuningLevelLocal", "Disabled")],
     },
     Want {
         file: "windows-nettcpsetting-table-80",
         name: "paste",
-        window: Some(65_535 << 2),
-        findings: &[
+        window: Some(65_535 << 8),
+        findings: &[("AutoTuningLevelLocal", "Normal"), ("heuristics", "Enabled")],
+        settings: &[
             ("AutoTuningLevelLocal", "HighlyRestricted"),
-            ("AutoTuningLevelLocal", "Normal"),
-            ("heuristics", "Enabled"),
+            ("Timestamps", "Disabled"),
+            ("CongestionProvider", "CUBIC"),
         ],
-        settings: &[("Timestamps", "Disabled"), ("CongestionProvider", "CUBIC")],
     },
 ];
 
@@ -224,7 +217,12 @@ const SOLARIS: &[Want] = &[
         file: "solaris-ipadm-80",
         name: "zone7",
         window: Some(4_194_304),
-        findings: &[("max_buf", "16777216"), ("recv_buf", "4194304"), ("send_buf", "4194304")],
+        findings: &[
+            ("_cwnd_max", "not shown"),
+            ("max_buf", "16777216"),
+            ("recv_buf", "4194304"),
+            ("send_buf", "4194304"),
+        ],
         settings: &[("cong_default", "cubic"), ("sack", "active")],
     },
     Want {
@@ -337,33 +335,61 @@ fn every_system_has_two_pastes_at_least() {
     }
 }
 
+/// Returns setting, place, value wanted and command of each finding.
+fn changes(host: &Value) -> Vec<[&str; 4]> {
+    let fields = ["setting", "place", "want", "set_now"];
+    let findings = host["findings"].as_array().unwrap().iter();
+    findings.map(|finding| fields.map(|field| finding[field].as_str().unwrap())).collect()
+}
+
+/// `ip route` leaves out words that its arguments say, so no command has a route of the paste in it.
 #[test]
-fn a_metric_of_a_route_is_taken_off_by_its_own_line() {
-    let text = "$ ip route\n10.64.0.0/16 via 10.0.0.1 dev eth0 proto static metric 50 window 65536 mtu lock 576\n\
-        2001:db8::/32 via fe80::1 dev eth0 metric 1024 advmss 536 pref medium\n";
-    let host = host(text.as_bytes(), USUAL).unwrap();
-    let commands = |setting: &str| {
-        let found = host["findings"].as_array().unwrap().iter().find(|finding| finding["setting"] == setting).unwrap();
-        ["want", "set_now", "undo"].map(|field| found[field].as_str().unwrap().to_string())
-    };
-    let whole = "ip route change 10.64.0.0/16 via 10.0.0.1 dev eth0 proto static metric 50 window 65536 mtu lock 576";
-    // One command for both: two would each put the other metric back.
-    let both = whole.replace(" window 65536 mtu lock 576", "");
-    assert_eq!(commands("route window"), ["none", &both, whole]);
-    assert_eq!(commands("route mtu"), ["none", &both, whole]);
-    // Routes to one network are told apart, and each has its own line. What ip(8) would refuse has none.
-    let text = "$ ip route\ndefault via 10.0.0.1 dev e0 proto dhcp metric 100 rto_min lock 300ms window 65536\n\
-        default via 10.0.1.1 dev e1 metric 200 window 32768 initcwnd\n$ ip -6 route\ndefault dev e0 metric 1024 mtu 1200 pref medium\n";
-    let several = self::host(text.as_bytes(), USUAL).unwrap();
-    let found: Vec<[&Value; 2]> =
-        several["findings"].as_array().unwrap().iter().map(|f| [&f["place"], &f["set_now"]]).collect();
-    let one = "ip route change default via 10.0.0.1 dev e0 proto dhcp metric 100 rto_min 300ms";
-    assert!(found.contains(&[&"route default dev e0 metric 100".into(), &one.into()]), "{found:?}");
-    assert!(found.contains(&[&"route default dev e1 metric 200".into(), &Value::Null]), "{found:?}");
-    let of_ipv6 = "ip -6 route change default dev e0 metric 1024 pref medium";
-    assert!(found.contains(&[&"IPv6 route default dev e0 metric 1024".into(), &of_ipv6.into()]), "{found:?}");
-    let whole = "ip -6 route change 2001:db8::/32 via fe80::1 dev eth0 metric 1024 advmss 536 pref medium";
-    assert_eq!(commands("route advmss"), ["none", &whole.replace(" advmss 536", ""), whole]);
+fn the_commands_for_a_route_have_no_route_of_the_paste() {
+    let text = "$ ip route\ndefault via 10.0.0.1 dev e0 proto dhcp metric 100 window 65536 mtu lock 576\n\
+        2001:db8::/32 metric 1024 advmss 536 pref medium\n  nexthop via fe80::1 dev e0 weight 1\n";
+    let found = host(text.as_bytes(), USUAL).unwrap();
+    assert_eq!(
+        changes(&found),
+        [
+            ["route window", "route default dev e0 metric 100", "none", "ip route change ROUTE"],
+            ["route mtu", "route default dev e0 metric 100", "none", "ip route change ROUTE"],
+            ["route advmss", "route 2001:db8::/32 metric 1024", "none", "ip -6 route change ROUTE"],
+        ]
+    );
+    for finding in found["findings"].as_array().unwrap() {
+        assert_eq!((&finding["source"], &finding["verified"]), (&"ip-route(8)".into(), &true.into()));
+        assert!(finding["undo"].as_str().unwrap().ends_with("route change OLD"), "{finding}");
+    }
+}
+
+/// Routes of other tables are other routes, whether the lines or the command say it.
+#[test]
+fn routes_of_several_tables_are_told_apart() {
+    let of_line =
+        "$ ip route show table all\ndefault via 10.9.0.1 dev e0 table 100 window 65536\ndefault via 10.0.0.1 dev e0\n";
+    let of_command = "$ ip route\ndefault via 10.0.0.1 dev e0\n$ ip r s t 100\ndefault via 10.9.0.1 dev e0 window 65536\n\
+        $ ip route show table main\ndefault via 10.0.0.1 dev e0\n";
+    for text in [of_line, of_command] {
+        let found = host(text.as_bytes(), USUAL).unwrap();
+        assert_eq!(pairs(&found["findings"], "place"), [("route default dev e0 table 100", "65536")], "{text}");
+    }
+}
+
+/// Connections over a WAN have the template Internet. Other ones neither count nor overwrite its values.
+#[test]
+fn of_windows_the_template_internet_counts() {
+    let template = |name: &str, level: &str| format!("SettingName : {name}\nAutoTuningLevelLocal : {level}\n\n");
+    let text =
+        format!("PS> Get-NetTCPSetting\n{}{}", template("Internet", "Normal"), template("InternetCustom", "Disabled"));
+    let found = host(text.as_bytes(), USUAL).unwrap();
+    assert_eq!((&found["window_bytes"], changes(&found).len()), (&(65_535u64 << 8).into(), 0), "{found}");
+    let netsh = "C:\\>netsh int tcp show supplemental\nCongestion Control Provider : cubic\n\
+        C:\\>netsh int tcp show supplemental template=internetcustom\nCongestion Control Provider : newreno\n\
+        C:\\>netsh int tcp show global\nReceive Window Auto-Tuning Level : normal\nAdd-On Congestion Control Provider : none\n";
+    let found = host(netsh.as_bytes(), USUAL).unwrap();
+    let shown = pairs(&found["settings"], "name");
+    assert!(shown.contains(&("congestionprovider", "cubic")), "{shown:?}");
+    assert!(shown.contains(&("add-on congestionprovider", "none")), "{shown:?}");
 }
 
 #[test]
@@ -444,7 +470,7 @@ fn host(paste: &[u8], (rtt, rate): (Duration, Rate)) -> Option<Value> {
 
 /// Returns the names and values in an array of the document.
 fn pairs<'v>(array: &'v Value, name: &str) -> Vec<(&'v str, &'v str)> {
-    let text = |value: &'v Value| value.as_str().unwrap();
+    let text = |value: &'v Value| value.as_str().unwrap_or("not shown");
     array.as_array().unwrap().iter().map(|pair| (text(&pair[name]), text(&pair["value"]))).collect()
 }
 

@@ -5,7 +5,7 @@ use super::relays::{self, Addresses, RelayFiles};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit, Prediction};
 use crate::show::speed;
-use longhaul_core::advice::{Application, Effect, Fill, LINUX, Setting, System};
+use longhaul_core::advice::{Application, Effect, Fill, Goal, LINUX, Setting, System};
 use longhaul_core::path::laws::packet::mss;
 use longhaul_core::path::laws::{self, LossResponse};
 use longhaul_units::{Bytes, Rate};
@@ -207,12 +207,17 @@ impl Advice {
     /// Returns the sentence on packets that do not fit into the encapsulation.
     fn packet_verdict(&self) -> Option<String> {
         let path = &self.question.path;
-        (path.mss_clamp() < host_mss(path)).then(|| {
-            format!(
-                "Set the MSS to {} first: larger segments are cut into fragments or lost, and all rates above are then lower.",
-                path.mss_clamp()
-            )
-        })
+        let mut text = format!(
+            "Set the MSS to {} first: larger segments are cut into fragments or lost, and all rates above are then lower.",
+            path.mss_clamp()
+        );
+        let sets = |row: &Setting, goal: &Goal| row.effect == Effect::PacketSize && (row.want)(goal).is_some();
+        let without = |system: &&&System| !system.settings.iter().any(|row| sets(row, &path.goal(system)));
+        for system in self.question.os.iter().filter(without) {
+            text +=
+                &format!(" Of {} no setting for it is known here: let a router or the relays clamp it.", system.title);
+        }
+        (path.mss_clamp() < host_mss(path)).then_some(text)
     }
 
     /// Returns the sentence on a loss for which no rate was ever compared with a measurement.

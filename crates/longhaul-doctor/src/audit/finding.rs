@@ -1,20 +1,20 @@
 //! What limits a host on a path, and what lifts each limit.
 
 use super::host::Host;
-use super::reader::{Control, Hint, Lift, WHOLE_SYSTEM, WindowLimit};
+use super::reader::{Control, Hint, WHOLE_SYSTEM, WindowLimit};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit};
 use longhaul_core::advice::{Effect, Elsewhere, Fill, Goal, Setting};
-use longhaul_core::path::laws::{self, LossResponse};
+use longhaul_core::path::BBR;
+use longhaul_core::path::laws;
 use longhaul_units::{Bytes, Rate};
 
 /// A host on a path.
 pub(super) struct Audited {
     /// The host.
     pub(super) host: Host,
-    /// The setting of the congestion control, if a rate is that of the system's default although the paste shows another one without a
-    /// law, or none.
-    pub(super) doubt: Option<&'static Setting>,
+    /// Why its rates are those of the system's default congestion control, although it may have another one.
+    pub(super) doubt: Option<Doubt>,
     /// Its effective window: the smallest that its paste shows. `None` if the paste shows none.
     pub(super) window: Option<Bytes>,
     /// The rate that the window allows, and what limits it; `None` without a window.
@@ -28,12 +28,32 @@ pub(super) struct Audited {
     pub(super) findings: Vec<Finding>,
 }
 
+/// The congestion control limits a rate, and what it does with loss is not known.
+pub(super) struct Doubt {
+    /// Name of the setting.
+    pub(super) setting: &'static str,
+    /// Its value, without a law; `None` if the paste does not show it.
+    pub(super) value: Option<String>,
+    /// The command that shows it, if the paste does not and the host has one.
+    pub(super) paste: Option<&'static str>,
+}
+
+impl Doubt {
+    /// Returns the reason in half a sentence.
+    pub(super) fn why(&self) -> String {
+        match &self.value {
+            Some(value) => format!("how {value} answers loss is not known"),
+            None => "the congestion control is not shown".into(),
+        }
+    }
+}
+
 /// One setting that limits a host, or hurts.
 pub(super) struct Finding {
     /// Name of the setting.
     pub(super) setting: &'static str,
-    /// Its value, as the paste shows it.
-    pub(super) value: String,
+    /// Its value, as the paste shows it; `None` if it does not: then it is to be looked at before it is changed.
+    pub(super) value: Option<String>,
     /// Where it stands: the interface, or `whole system`.
     pub(super) place: String,
     /// What it does, in a sentence; may be empty for a limit of the window.
@@ -62,9 +82,10 @@ impl Finding {
         self.row.is_some_and(|row| effects.contains(&row.effect))
     }
 
-    /// Whether the paste does not show its value: then it is to be looked at before it is changed.
-    pub(super) fn is_unseen(&self) -> bool {
-        self.value == UNSEEN
+    /// Returns where its facts are from, and whether its commands were tried on such a host; `None` of what is only counted.
+    pub(super) fn source(&self) -> Option<(&'static str, bool)> {
+        let of_route = self.change.is_some().then_some(("ip-route(8)", true));
+        self.row.map(|row| (row.source, row.verified)).or(of_route)
     }
 
     /// Whether it caps other settings, and is to be changed.
@@ -88,13 +109,24 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Returns the change that takes all of `lifts`, which are of one route, off it; `None` if a shell could read more in it. One
-    /// command for all: a command for each would put the others back.
-    fn by(lifts: &[&Lift]) -> Option<Change> {
-        let undo = lifts.first()?.whole.clone();
-        let set_now = lifts.iter().fold(undo.clone(), |line, lift| line.replacen(&format!(" {}", lift.metric), "", 1));
-        let (want, set_permanent, caveat) = ("none".into(), String::new(), LIFTED.into());
-        is_plain(&undo).then_some(Change { want, set_now, set_permanent, undo, caveat })
+    /// Returns the change of a metric of a route: to `want`, or off it. `None` for other settings.
+    ///
+    /// No command has the route of the paste in it: `ip route` leaves out words that its arguments say (`table 100`, `proto static`), and
+    /// hops stand in other lines. A command without them would change another route, and its undo would not restore it.
+    fn of_route(setting: &str, place: &str, want: Option<&str>) -> Option<Change> {
+        let metric = setting.strip_prefix("route ")?;
+        let ip = if place.contains(':') || place.starts_with("IPv6") { "ip -6" } else { "ip" };
+        let words = want.map(|want| format!(" {metric} {want}")).unwrap_or_default();
+        Some(Change {
+            want: want.unwrap_or("none").into(),
+            set_now: format!("{ip} route change ROUTE{words}"),
+            set_permanent: String::new(),
+            undo: format!("{ip} route change OLD"),
+            caveat: format!(
+                "OLD is the whole route, with the hops below it, as `{ip} route show table all` shows it on the host. ROUTE is OLD without \
+                 its {metric}. {OF_ROUTE}"
+            ),
+        })
     }
 }
 
@@ -102,7 +134,7 @@ impl Audited {
     /// Returns what `path` makes of `host`.
     pub(super) fn new(mut host: Host, path: &Path) -> Audited {
         let goal = path.goal(host.system);
-        let named = host.facts.control.as_ref().and_then(|control| LossResponse::of(&control.value));
+        let named = host.facts.control.as_ref().and_then(|control| control.response);
         let response = named.unwrap_or(host.system.response);
         let tuned_response = host.system.tuned_response(response, &goal);
         let bounds = std::mem::take(&mut host.facts.bounds);
@@ -133,7 +165,10 @@ impl Audited {
         let findings = standard.findings(&host);
         let limits = [now.map(|(_, limit)| limit), tuned.map(|tuned| tuned.limit)];
         let is_in_doubt = limits.contains(&Some(Limit::Loss)) && named.is_none();
-        let doubt = host.system.congestion_control().filter(|_| is_in_doubt);
+        let doubt = host.system.congestion_control().filter(|_| is_in_doubt).map(|row| match &host.facts.control {
+            Some(control) => Doubt { setting: control.setting, value: Some(control.value.clone()), paste: None },
+            None => Doubt { setting: row.name, value: None, paste: host.facts.control_read },
+        });
         let tuned = tuned.map(|tuned| tuned.rate);
         Audited { window, now, tuned, relay, findings, doubt, host }
     }
@@ -195,16 +230,16 @@ impl Standard<'_> {
         // A ceiling above the path's need still refuses the larger value of another setting.
         let is_raised = findings.iter().any(|finding| finding.change.is_some() && finding.has_effect(&WINDOWS));
         findings.extend(others.into_iter().filter(|finding| is_raised && finding.is_ceiling()));
-        findings.extend(self.unseen_ceiling(host, &findings).filter(|_| is_raised));
+        let unseen = self.unseen_ceilings(host, &findings);
+        findings.extend(unseen.into_iter().filter(|_| is_raised));
         let control = host.facts.control.as_ref().and_then(|control| self.control(host, control));
         // With loss, the law of the control says what it costs, which may be nothing.
         let is_known = self.goal.has_loss && self.is_control_known;
-        let is_control =
-            |setting: &str| host.system.setting(setting).is_some_and(|row| row.effect == Effect::CongestionControl);
+        let control_setting = host.facts.control.as_ref().map(|control| control.setting);
+        let is_control = |setting: &'static str| Some(setting) == control_setting;
         let hints = host.facts.hints.iter().filter(|hint| !(is_known && is_control(hint.setting)));
         findings.extend(hints.filter_map(|hint| self.hint(host, hint)));
         findings.extend(control);
-        lift(&mut findings, &host.facts.lifts);
         let order = |setting: &str| host.system.settings.iter().position(|row| row.name == setting);
         // What cannot be computed comes after what can, and what costs nothing comes last.
         let effect = |finding: &Finding| match finding.effect {
@@ -218,25 +253,26 @@ impl Standard<'_> {
         findings
     }
 
-    /// Returns the setting that caps those to be raised, where the paste does not show it.
-    fn unseen_ceiling(&self, host: &Host, findings: &[Finding]) -> Option<Finding> {
-        let row = host.system.settings.iter().find(|row| row.effect == Effect::Ceiling)?;
-        let is_shown = host.facts.settings.iter().any(|shown| shown.name == row.name);
+    /// Returns the settings that cap those to be raised, where the paste does not show them.
+    fn unseen_ceilings(&self, host: &Host, findings: &[Finding]) -> Vec<Finding> {
+        let is_shown = |row: &Setting| host.facts.settings.iter().any(|shown| shown.name == row.name);
         // A row with a number caps others by its size. A switch does not.
-        let is_size = (row.want)(&self.goal).is_some_and(|want| want.parse::<u64>().is_ok());
+        let is_size = |row: &Setting| (row.want)(&self.goal).is_some_and(|want| want.parse::<u64>().is_ok());
+        let ceilings = host.system.settings.iter().filter(|row| row.effect == Effect::Ceiling);
+        let unseen = ceilings.filter(|row| is_size(row) && !is_shown(row));
         // The tool that shows the others shows it, too.
-        let has_place = |place: &str| findings.iter().any(|finding| finding.place == place);
-        let place = row.elsewhere.map(|elsewhere| elsewhere.place).filter(|place| has_place(place));
-        let place = place.unwrap_or(WHOLE_SYSTEM);
-        (!is_shown && is_size).then(|| Finding {
+        let has_place = |place: &&str| findings.iter().any(|finding| finding.place == *place);
+        let place_of = |row: &Setting| row.elsewhere.map(|elsewhere| elsewhere.place).filter(has_place);
+        let finding = |row: &'static Setting, place: &str| Finding {
             setting: row.name,
-            value: UNSEEN.into(),
+            value: None,
             place: place.into(),
-            what: "It caps those below, and is not in the paste. Look first: leave it if it is as large.",
+            what: "It caps those below. Leave it if it is as large.",
             effect: Some(Rate(0)),
             row: Some(row),
             change: self.change(host, row.name, None, place),
-        })
+        };
+        unseen.map(|row| finding(row, place_of(row).unwrap_or(WHOLE_SYSTEM))).collect()
     }
 
     /// Returns what a limit costs: nothing if the path is no faster.
@@ -244,7 +280,7 @@ impl Standard<'_> {
         let alone = laws::window_rate(limit.window, self.path.rtt);
         Finding {
             setting: limit.setting,
-            value: limit.value.clone(),
+            value: Some(limit.value.clone()),
             place: limit.place.clone(),
             what: limit.what,
             effect: Some(Rate(self.best.0.saturating_sub(alone.0))),
@@ -255,31 +291,39 @@ impl Standard<'_> {
 
     /// Returns the finding of the congestion control; `None` if another one is no faster.
     fn control(&self, host: &Host, control: &Control) -> Option<Finding> {
-        let row = host.system.congestion_control()?;
         let effect = Rate(self.best.0.saturating_sub(self.by_control.0));
         (effect.0 > 0).then(|| Finding {
-            setting: row.name,
-            value: control.value.clone(),
+            setting: control.setting,
+            value: Some(control.value.clone()),
             place: control.place.clone(),
             what: "It takes each lost packet for congestion, and the path loses packets at random.",
             effect: Some(effect),
-            row: Some(row),
-            change: self.change(host, row.name, Some(&control.value), &control.place),
+            row: host.system.setting(control.setting),
+            change: self.change(host, control.setting, Some(&control.value), &control.place),
         })
     }
 
     /// Returns the finding of a hint; `None` if the value serves the path.
     fn hint(&self, host: &Host, hint: &Hint) -> Option<Finding> {
+        // A small packet of a route may be all that the path carries.
+        let least = match hint.setting {
+            ROUTE_MTU => self.goal.packet,
+            ROUTE_MSS => self.goal.mss(),
+            _ => u32::MAX,
+        };
+        if hint.value.parse::<u32>().is_ok_and(|value| value >= least) {
+            return None;
+        }
         let change = self.change(host, hint.setting, Some(&hint.value), &hint.place);
         let row = host.system.setting(hint.setting);
         // Without loss any congestion control serves the path, unless it wants another one. Other values always hurt.
-        let is_fine = row.is_some_and(|row| {
-            let is_of_loss = [Effect::Recovery, Effect::CongestionControl].contains(&row.effect);
-            (row.want)(&self.goal).is_some() || is_of_loss && !self.goal.has_loss
-        });
+        let is_control = host.facts.control.as_ref().is_some_and(|control| control.setting == hint.setting);
+        let is_of_loss =
+            is_control || row.is_some_and(|row| [Effect::Recovery, Effect::CongestionControl].contains(&row.effect));
+        let is_fine = row.is_some_and(|row| (row.want)(&self.goal).is_some()) || is_of_loss && !self.goal.has_loss;
         (change.is_some() || !is_fine).then(|| Finding {
             setting: hint.setting,
-            value: hint.value.clone(),
+            value: Some(hint.value.clone()),
             place: hint.place.clone(),
             what: hint.what,
             effect: (!hint.costs_rate).then_some(Rate(0)),
@@ -290,7 +334,13 @@ impl Standard<'_> {
 
     /// Returns the change of a setting; `value` is `None` if the paste does not show it.
     fn change(&self, host: &Host, setting: &str, value: Option<&str>, place: &str) -> Option<Change> {
-        let row = host.system.setting(setting)?;
+        // One change sets both.
+        let setting = if setting == ROUTE_MSS && self.goal.is_packet_short { ROUTE_MTU } else { setting };
+        let row = host.system.setting(setting).filter(|row| (row.want)(&self.goal).is_some());
+        let Some(row) = row else {
+            let want = Some(BBR).filter(|_| setting == ROUTE_CONTROL);
+            return Change::of_route(setting, place, want);
+        };
         // A connection shows what a sysctl does to it, and not the sysctl's three numbers.
         let is_shown = row.place != "sysctl" || place == WHOLE_SYSTEM;
         let want = row.change(value.unwrap_or_default(), &self.goal).filter(|_| is_shown)?;
@@ -318,27 +368,16 @@ impl Standard<'_> {
     }
 }
 
-/// Adds the changes that `lifts` make to findings without one.
-fn lift(findings: &mut [Finding], lifts: &[Lift]) {
-    let is_of = |finding: &Finding, lift: &Lift| finding.setting == lift.setting && finding.place == lift.place;
-    let is_needed = |lift: &&Lift| findings.iter().any(|finding| finding.change.is_none() && is_of(finding, lift));
-    let needed: Vec<&Lift> = lifts.iter().filter(is_needed).collect();
-    for finding in findings.iter_mut().filter(|finding| finding.change.is_none()) {
-        let of_place: Vec<&Lift> = needed.iter().copied().filter(|lift| lift.place == finding.place).collect();
-        if needed.iter().any(|lift| is_of(finding, lift)) {
-            finding.change = Change::by(&of_place);
-        }
-    }
-}
-
 /// Returns whether a text has only characters that mean nothing to a shell, or are what values have: `4096 131072 6291456`, `*IFC`.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|char| char.is_ascii_alphanumeric() || " ._-+:/,=%*@".contains(char))
 }
 
-/// The value of a setting that the paste does not show.
-const UNSEEN: &str = "unknown";
-const LIFTED: &str = "It lasts until the next boot, or until the network configuration sets the route anew.";
+const ROUTE_MTU: &str = "route mtu";
+const ROUTE_MSS: &str = "route advmss";
+const ROUTE_CONTROL: &str = "route congctl";
+const OF_ROUTE: &str = "If ip(8) has another route with the same destination and metric, it may change that one: delete and add it instead. The \
+    change lasts until the next boot, or until the network configuration sets the route anew.";
 /// The effects of settings that set a window.
 const WINDOWS: [Effect; 2] = [Effect::ReceiveWindow, Effect::SendWindow];
 
@@ -399,6 +438,23 @@ mod tests {
         let change = reno.findings[0].change.as_ref().unwrap();
         assert_eq!(change.set_permanent, "Set-NetTCPSetting -SettingName Internet -CongestionProvider CUBIC");
         assert_eq!(change.undo, "Set-NetTCPSetting -SettingName Internet -CongestionProvider NewReno");
+        // A release without templates, and without a control added, has NewReno.
+        let netsh = "Receive Window Auto-Tuning Level : normal\nAdd-On Congestion Control Provider : none\n";
+        let host = audited(netsh, 1e-5);
+        assert_eq!((host.rates()[0], host.doubt.is_none()), (reno.rates()[0], true));
+    }
+
+    /// The command that a doubt names is one that the host has.
+    #[test]
+    fn a_doubt_names_a_command_of_the_host() {
+        let paste_of = |paste: &str| audited(paste, 1e-4).doubt.unwrap().paste;
+        assert_eq!(paste_of(BUFFERS), Some("sysctl net.ipv4.tcp_congestion_control"));
+        let ndd = "# ndd -get /dev/tcp tcp_xmit_hiwat\n33554432\n# ndd -get /dev/tcp tcp_recv_hiwat\n33554432\n";
+        assert_eq!(paste_of(ndd), None);
+        let netsh = "Receive Window Auto-Tuning Level : experimental\n";
+        assert_eq!(paste_of(netsh), Some("netsh interface tcp show supplemental"));
+        let control = audited(&format!("{BUFFERS}net.ipv4.tcp_congestion_control = htcp\n"), 1e-4).doubt.unwrap();
+        assert_eq!((control.value.as_deref(), control.paste), (Some("htcp"), None));
     }
 
     /// Once each value wanted is in force, nothing limits the host any more.
@@ -449,5 +505,38 @@ mod tests {
         let host = audited(&format!("net.ipv4.tcp_rmem = 4096 131072 6291456\n{peer}"), 0.0);
         assert_eq!(host.window, Some(Bytes(65_536)));
         assert!(host.findings.iter().any(|finding| finding.change.is_some()) && host.first().is_none());
+    }
+
+    /// Returns setting, value wanted and command of each finding on a path with an MTU and a share of lost packets.
+    fn changes(paste: &str, mtu: u32, loss: f64) -> Vec<(&'static str, String, String)> {
+        let host = crate::audit::host::read(paste.as_bytes(), "paste", None).unwrap().unwrap();
+        let path = Path { mtu, loss, ..Path::new(Duration::from_millis(63), Rate(1_000_000_000)) };
+        let findings = Audited::new(host, &path).findings.into_iter();
+        findings
+            .map(|finding| (finding.setting, finding.change.unwrap()))
+            .map(|(setting, change)| (setting, change.want, change.set_now))
+            .collect()
+    }
+
+    /// A route whose packets are as large as the path's is no finding. A smaller one has one change, for MTU and MSS.
+    #[test]
+    fn the_packets_of_a_route_are_compared_with_those_of_the_path() {
+        let route = |metrics: &str| format!("$ ip route\ndefault via 10.0.0.1 dev e0 {metrics}\n");
+        assert_eq!(changes(&route("mtu lock 1200 advmss 1160"), 1200, 0.0), []);
+        let words = "mtu lock 1400 advmss 1360";
+        let change = (words.to_string(), format!("ip route change ROUTE {words} && ip route flush cache"));
+        let found = changes(&route("mtu lock 1000 advmss 960"), 1400, 0.0);
+        assert_eq!(found.len(), 2);
+        assert!(found.into_iter().all(|(_, want, set_now)| (want, set_now) == change));
+    }
+
+    #[test]
+    fn the_congestion_control_of_a_route_counts() {
+        let paste =
+            format!("{BUFFERS}net.ipv4.tcp_congestion_control = bbr\n$ ip route\ndefault dev e0 congctl reno\n");
+        assert!(megabits(audited(&paste, 1e-4).rates()[0]) < 30.0);
+        let change = ("route congctl", "bbr".to_string(), "ip route change ROUTE congctl bbr".to_string());
+        assert_eq!(changes(&paste, 1500, 1e-4), [change]);
+        assert_eq!(changes(&paste, 1500, 0.0), []);
     }
 }

@@ -1,6 +1,6 @@
 //! The audit as a JSON document. Other programs rely on its fields: docs/audit.md lists them.
 
-use super::finding::{Audited, Finding};
+use super::finding::{Audited, Doubt, Finding};
 use super::reader::Shown;
 use crate::path::Path;
 use crate::predict::{Limit, mbps};
@@ -58,6 +58,8 @@ struct HostOf<'a> {
     relay_mbps: Option<f64>,
     settings: Vec<SettingOf<'a>>,
     findings: Vec<FindingOf<'a>>,
+    /// Why the rates may be others; null if nothing is in doubt.
+    in_doubt: Option<String>,
     /// Commands whose output is missing, so that the window may be smaller, or is unknown.
     missing: Vec<&'static str>,
     interfaces: Vec<InterfaceOf<'a>>,
@@ -83,11 +85,12 @@ struct SettingOf<'a> {
     from: &'a str,
 }
 
-/// A finding. It has no commands if nothing else is better for this path, and no source if it is a counter and no setting.
+/// A finding. It has no value if the paste does not show it, no commands if nothing else is better for this path, and no source if it is
+/// a counter and no setting.
 #[derive(Serialize)]
 struct FindingOf<'a> {
     setting: &'static str,
-    value: &'a str,
+    value: Option<&'a str>,
     place: &'a str,
     what: &'static str,
     effect_mbps: Option<f64>,
@@ -109,7 +112,7 @@ struct Lines {
 impl<'a> HostOf<'a> {
     fn of(audited: &'a Audited) -> HostOf<'a> {
         let host = &audited.host;
-        let control = audited.doubt.filter(|_| host.facts.control.is_none()).map(|row| row.read);
+        let control = audited.doubt.as_ref().and_then(|doubt| doubt.paste);
         HostOf {
             name: &host.name,
             os: host.system.name,
@@ -121,7 +124,7 @@ impl<'a> HostOf<'a> {
             relay_mbps: audited.relay.map(mbps),
             settings: host.facts.settings.iter().map(SettingOf::of).collect(),
             findings: audited.findings.iter().map(FindingOf::of).collect(),
-            // Without the congestion control, the rate may be another one.
+            in_doubt: audited.doubt.as_ref().map(Doubt::why),
             missing: host.facts.missing.iter().copied().chain(control).collect(),
             interfaces: host.facts.interfaces.iter().map(InterfaceOf::of).collect(),
             lines: Lines { understood: host.lines.understood, ignored: host.lines.ignored },
@@ -137,10 +140,10 @@ impl<'a> SettingOf<'a> {
 
 impl<'a> FindingOf<'a> {
     fn of(finding: &'a Finding) -> FindingOf<'a> {
-        let (row, change) = (finding.row, finding.change.as_ref());
+        let (source, change) = (finding.source(), finding.change.as_ref());
         FindingOf {
             setting: finding.setting,
-            value: &finding.value,
+            value: finding.value.as_deref(),
             place: &finding.place,
             what: finding.what,
             effect_mbps: finding.effect.map(mbps),
@@ -149,9 +152,8 @@ impl<'a> FindingOf<'a> {
             set_permanent: change.map(|change| change.set_permanent.as_str()),
             undo: change.map(|change| change.undo.as_str()),
             caveat: change.map(|_| finding.caveat()),
-            source: row.map(|row| row.source),
-            // Those of a route were tried as well.
-            verified: row.map_or(change.is_some(), |row| row.verified),
+            source: source.map(|(source, _)| source),
+            verified: source.is_some_and(|(_, is_verified)| is_verified),
         }
     }
 }

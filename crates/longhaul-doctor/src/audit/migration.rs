@@ -1,6 +1,6 @@
 //! The table for a migration: a row for each host, as text for a terminal and as CSV.
 
-use super::finding::{Audited, Finding};
+use super::finding::{Audited, Doubt, Finding};
 use super::reader::WHOLE_SYSTEM;
 use crate::predict::mbps;
 use crate::show::{speed, unverified};
@@ -36,7 +36,7 @@ impl<'a> Row<'a> {
             first: first(audited),
             is_unknown: is_unknown(audited),
             is_verified: is_unknown(audited)
-                || audited.first().and_then(|(finding, _)| finding.row).is_none_or(|row| row.verified),
+                || audited.first().and_then(|(finding, _)| finding.source()).is_none_or(|(_, is_verified)| is_verified),
         }
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn csv(hosts: &[Audited]) -> String {
         let row = Row::of(audited);
         let [now, tuned, relay] =
             audited.rates().map(|rate| rate.map(|rate| mbps(rate).to_string()).unwrap_or_default());
-        let first = audited.first().filter(|(finding, _)| !row.is_unknown && !finding.is_unseen());
+        let first = audited.first().filter(|(finding, _)| !row.is_unknown && finding.value.is_some());
         let [set_now, set_permanent] =
             first.map_or(["", ""], |(_, change)| [&change.set_now, &change.set_permanent].map(String::as_str));
         let verified = match first {
@@ -92,19 +92,24 @@ pub(super) fn csv(hosts: &[Audited]) -> String {
 fn first(audited: &Audited) -> String {
     let named = |finding: &Finding| {
         let place = if finding.place == WHOLE_SYSTEM { String::new() } else { format!(" ({})", finding.place) };
-        format!("{}{place}: {}", finding.setting, finding.value)
+        format!("{}{place}: {}", finding.setting, finding.value.as_deref().unwrap_or("not shown"))
     };
     match (audited.first(), audited.fixed(), audited.host.facts.missing.first()) {
         (_, _, Some(command)) if is_unknown(audited) => format!("unknown: paste also `{command}`"),
-        (Some((finding, change)), ..) if finding.is_unseen() => {
+        (Some((finding, change)), ..) if finding.value.is_none() => {
             format!("{}: not shown: look first, {} at least", finding.setting, change.want)
         }
         (Some((finding, change)), ..) => format!("{} -> {}", named(finding), change.want),
         (None, Some(finding), _) => format!("{}: see its report", named(finding)),
-        (None, None, _) => match (audited.doubt, &audited.host.facts.control) {
-            (Some(row), Some(control)) => format!("{}: {}: see its report", row.name, control.value),
-            (Some(row), None) => format!("unknown: paste also `{}`", row.read),
-            (None, _) => "none".into(),
+        (None, None, missing) => match &audited.doubt {
+            Some(Doubt { setting, value: Some(value), .. }) => format!("{setting}: {value}: see its report"),
+            Some(Doubt { paste: Some(command), .. }) => format!("unknown: paste also `{command}`"),
+            Some(_) => "unknown: see its report".into(),
+            None => match (audited.findings.iter().find(|finding| finding.effect.is_none()), missing) {
+                (Some(finding), _) => format!("{}: see its report", named(finding)),
+                (None, Some(command)) => format!("unknown: paste also `{command}`"),
+                (None, None) => "none".into(),
+            },
         },
     }
 }

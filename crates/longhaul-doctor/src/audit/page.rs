@@ -2,7 +2,7 @@
 
 use super::finding::{Audited, Finding};
 use super::migration::Row;
-use super::text::{COSTS, best, facts, heading, title};
+use super::text::{COSTS, best, facts, heading, title, want};
 use crate::page::table::{cell, table};
 use crate::page::{Html, commands, document, mark, paragraph, section, source};
 use crate::path::Path;
@@ -62,13 +62,13 @@ fn host(html: &mut Html, audited: &Audited) {
 fn finding(html: &mut Html, number: usize, finding: &Finding) {
     html.node("h4", &[], |html| {
         html.text(&format!("{number}. {}", heading(finding)));
-        mark(html, finding.row.is_none_or(|row| row.verified));
+        mark(html, finding.source().is_none_or(|(_, is_verified)| is_verified));
     });
     if !finding.what.is_empty() {
         paragraph(html, "", finding.what);
     }
     if let Some(change) = &finding.change {
-        paragraph(html, "", &format!("Set it to `{}`.", change.want));
+        paragraph(html, "", &format!("Set it to `{}`.", want(finding, change)));
         let set = [("set now", &change.set_now), ("make permanent", &change.set_permanent), ("undo", &change.undo)];
         commands(html, &set);
     }
@@ -76,8 +76,8 @@ fn finding(html: &mut Html, number: usize, finding: &Finding) {
     if !caveat.is_empty() {
         paragraph(html, "", caveat);
     }
-    if let Some(row) = finding.row {
-        source(html, row.source);
+    if let Some((text, _)) = finding.source() {
+        source(html, text);
     }
 }
 

@@ -3,6 +3,7 @@
 //! A paste is read line by line, once, by the readers of all systems. The system whose reader understood most lines is the
 //! guess. A reader keeps only values that it knows by name, so its memory does not grow with the paste.
 
+use longhaul_core::path::laws::LossResponse;
 use longhaul_units::Bytes;
 
 /// Reads the pastes of one system.
@@ -30,10 +31,10 @@ pub(super) struct Facts {
     pub(super) interfaces: Vec<(String, Bytes)>,
     /// The congestion control in force.
     pub(super) control: Option<Control>,
+    /// The command that shows it on this host, if there is one.
+    pub(super) control_read: Option<&'static str>,
     /// Findings without a window: what hurts by an amount that cannot be computed, or costs no rate.
     pub(super) hints: Vec<Hint>,
-    /// The metrics of routes that a command can take off.
-    pub(super) lifts: Vec<Lift>,
     /// What else to paste, so that the window is known: `ifconfig -a`, `no -a` ..
     pub(super) missing: Vec<&'static str>,
 }
@@ -67,23 +68,21 @@ pub(super) struct WindowLimit {
 /// The congestion control of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Control {
+    /// The setting that chooses it.
+    pub(super) setting: &'static str,
     /// Its name as it is written.
     pub(super) value: String,
     /// Where the value stands.
     pub(super) place: String,
+    /// How it answers random loss; `None` if there is no law for it.
+    pub(super) response: Option<LossResponse>,
 }
 
-/// A metric of a route that `ip route change` takes off, until the next boot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lift {
-    /// The setting of the finding.
-    pub(super) setting: &'static str,
-    /// Its place.
-    pub(super) place: String,
-    /// The command that sets the route as it is.
-    pub(super) whole: String,
-    /// The words of the metric in it.
-    pub(super) metric: String,
+impl Control {
+    /// Returns the control that `setting` names in `place`.
+    pub(super) fn new(setting: &'static str, value: &str, place: &str) -> Control {
+        Control { setting, value: value.into(), place: place.into(), response: LossResponse::of(value) }
+    }
 }
 
 /// A finding whose effect is not a window.

@@ -1,6 +1,6 @@
 //! The audit for a terminal, in lines of at most 80 columns where commands allow it.
 
-use super::finding::{Audited, Finding};
+use super::finding::{Audited, Change, Finding};
 use super::host::{Count, MAX_RANGES};
 use super::migration;
 use super::reader::WHOLE_SYSTEM;
@@ -56,13 +56,9 @@ pub(super) fn facts(audited: &Audited) -> Vec<(&'static str, String)> {
     facts.extend(interfaces(audited).map(|text| ("interfaces", text)));
     facts.extend(audited.tuned.map(|rate| ("tuned", format!("{} MB/s", speed(rate)))));
     facts.extend(audited.relay.map(|rate| ("relay", format!("{} MB/s, with the host as it is", speed(rate)))));
-    facts.extend(audited.doubt.map(|row| {
-        let law = "the rates are those of the system's default";
-        let text = match &audited.host.facts.control {
-            Some(control) => format!("how {} answers loss is not known: {law}", control.value),
-            None => format!("the congestion control is not shown: {law}. Paste also `{}`", row.read),
-        };
-        ("in doubt", text)
+    facts.extend(audited.doubt.as_ref().map(|doubt| {
+        let paste = doubt.paste.map(|command| format!(". Paste also `{command}`")).unwrap_or_default();
+        ("in doubt", format!("{}: the rates are those of the system's default{paste}", doubt.why()))
     }));
     if audited.findings.is_empty() && audited.window.is_some() && audited.doubt.is_none() {
         let is_lossy = audited.now.is_some_and(|(_, limit)| limit == Limit::Loss);
@@ -126,25 +122,33 @@ fn finding(number: usize, finding: &Finding) -> String {
     let mut text = format!("\n{number}. {}\n", heading(finding));
     text += &about("what", finding.what);
     if let Some(change) = &finding.change {
-        text += &about("want", &change.want);
+        text += &about("want", &want(finding, change));
         text += &command("now", &change.set_now);
         text += &command("permanent", &change.set_permanent);
         text += &command("undo", &change.undo);
     }
     text += &about("note", finding.caveat());
-    let source = finding.row.map(|row| format!("{}{}", row.source, unverified(row.verified)));
+    let source = finding.source().map(|(source, is_verified)| format!("{source}{}", unverified(is_verified)));
     text + &about("source", &source.unwrap_or_default())
 }
 
 /// Returns a setting with its value and its effect.
 pub(super) fn heading(finding: &Finding) -> String {
+    let Some(value) = &finding.value else {
+        return format!("{} is not shown {}: look at it before the others", finding.setting, at(&finding.place));
+    };
     let effect = match finding.effect {
         Some(effect) if effect.0 > 0 => format!("costs {} MB/s", speed(effect)),
         Some(_) if finding.is_ceiling() => "costs no rate, but has to be raised before the others".into(),
         Some(_) => "costs no rate".into(),
         None => "costs rate, by how much cannot be computed".into(),
     };
-    format!("{} is {} {}: {effect}", finding.setting, finding.value, at(&finding.place))
+    format!("{} is {value} {}: {effect}", finding.setting, at(&finding.place))
+}
+
+/// Returns the value to set.
+pub(super) fn want(finding: &Finding, change: &Change) -> String {
+    if finding.value.is_none() { format!("at least {}", change.want) } else { change.want.clone() }
 }
 
 /// A sentence for a report with several costs.

@@ -48,8 +48,15 @@ fn without_comma(text: &str) -> Result<(), String> {
     let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
     // 1,000 may be meant as either.
     let is_either = digits == 3 && !text.starts_with('0');
-    let whole = if is_either { format!("{} or ", text.replace(',', "")) } else { String::new() };
-    Err(format!("a number has a point, and no comma; write {whole}{}", text.replace(',', ".")))
+    let (whole, point) = (text.replace(',', ""), text.replace(',', "."));
+    let write = match text.matches([',', '.']).count() {
+        1 if is_either => format!("{whole} or {point}"),
+        1 => point,
+        // Only the last of several can be the decimal one.
+        _ if text.contains('.') => "digits with at most one point, and nothing between thousands".into(),
+        _ => whole,
+    };
+    Err(format!("a number has a point, and no comma; write {write}"))
 }
 
 /// Reads an MTU in bytes.

@@ -21,9 +21,9 @@ pub(super) fn apply(host: &Host, plan: &Plan, earlier: Option<&Record>) -> Resul
     for change in &plan.changes {
         record.note(&change.place, change.present.as_deref(), &change.value);
     }
-    for (place, value) in &plan.at_boot {
-        let is_more = record.change(place).is_some_and(|change| !change.is_ours(value));
-        if is_more {
+    for (place, value) in &plan.file_lines {
+        let is_unknown = record.change(place).is_some_and(|change| !change.is_ours(Some(value)));
+        if is_unknown {
             record.note(place, None, value);
         }
     }
@@ -114,8 +114,7 @@ fn foresee_change(change: &Change) -> Undone {
         Ok(now) => now,
         Err(err) => return Undone::Failed(err.to_string()),
     };
-    let is_now = |value: Option<&str>| change.place.is_same(now.as_deref(), value);
-    match is_now(change.old.as_deref()) || change.set.iter().any(|value| is_now(Some(value))) {
+    match change.is_ours(now.as_deref()) {
         true => Undone::Restored,
         false => Undone::Foreign(now),
     }

@@ -74,7 +74,14 @@ impl BootFile {
 fn parse(text: &str) -> Vec<(String, String)> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
     let set = lines.filter_map(|line| line.trim_start_matches('-').split_once('='));
-    set.map(|(name, value)| (name.trim().replace('/', "."), one_line(value))).collect()
+    let set = set.map(|(name, value)| (name.trim().replace('/', "."), one_line(value)));
+    set.filter(|(name, value)| !is_refused(name, value)).collect()
+}
+
+/// Whether the kernel refuses a value of a buffer: its numbers have 31 bits (net/ipv4/sysctl_net_ipv4.c). Such a line sets nothing.
+fn is_refused(name: &str, value: &str) -> bool {
+    let is_buffer = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].contains(&name);
+    is_buffer && value.split(' ').any(|word| word.parse::<i32>().is_err())
 }
 
 /// Folders of the files, by precedence.

@@ -21,8 +21,8 @@ pub(super) struct Plan {
     pub(super) enough: Vec<(String, String)>,
     /// Places that stay as they are although they do not suffice, and why.
     pub(super) left_out: Vec<(String, String)>,
-    /// The values that tune's file sets at boot where an earlier file has more than tune set: they are tune's, too.
-    pub(super) at_boot: Vec<(Place, String)>,
+    /// The sysctls of tune's file, with the values at boot. Where an earlier file has more than tune sets, they are tune's, too.
+    pub(super) file_lines: Vec<(Place, String)>,
     /// Sentences about the changes.
     pub(super) notes: Vec<String>,
 }
@@ -152,7 +152,7 @@ impl Plan {
             return false;
         };
         let recorded = record.and_then(|record| record.change(&Place::Sysctl(name.into())));
-        if recorded.is_some_and(|change| !change.is_ours(value)) {
+        if recorded.is_some_and(|change| !change.is_ours(Some(value))) {
             let file = file.display();
             self.notes.push(format!(
                 "{name}: somebody else has set it since, so tune does not keep it; {file} sets it to {other} at boot."
@@ -209,7 +209,7 @@ impl Plan {
         let recorded = record.map(|record| record.changes.as_slice()).unwrap_or_default();
         // The file must not bring back a value where somebody else has set another one since.
         let is_ours = |change: &&RecordedChange| {
-            change.place.value().unwrap_or_default().is_none_or(|present| change.is_ours(&present))
+            change.place.value().unwrap_or_default().is_none_or(|present| change.is_ours(Some(&present)))
         };
         let recorded = recorded.iter().filter(is_ours).filter_map(|change| Some((&change.place, change.set.last()?)));
         let planned = self.changes.iter().map(|change| (&change.place, &change.value));
@@ -226,13 +226,23 @@ impl Plan {
             let kept = files.value_before(name).map(|(other, _)| at_boot(name, other, value, goal));
             (Place::Sysctl((*name).into()), kept.unwrap_or_else(|| (*value).to_string()))
         };
-        self.at_boot = lines.iter().map(kept).collect();
-        let lines: String = self.at_boot.iter().map(|(place, value)| format!("{place} = {value}\n")).collect();
+        self.file_lines = lines.iter().map(kept).collect();
+        let lines: String = self.file_lines.iter().map(|(place, value)| format!("{place} = {value}\n")).collect();
         let present = read(&Place::File)?;
         let value = format!("{HEADER}{lines}");
-        if !lines.is_empty() && present.as_ref() != Some(&value) {
-            self.changes.push(Change { place: Place::File, present, value });
+        let recorded = record.and_then(|record| record.change(&Place::File));
+        // Without a line it stays, and sets nothing: the rollback removes it.
+        let is_needed = !lines.is_empty() || recorded.is_some() && present.is_some();
+        if !is_needed || present.as_ref() == Some(&value) {
+            return Ok(());
         }
+        if recorded.is_some_and(|recorded| !recorded.is_ours(present.as_deref())) {
+            return Err(format!(
+                "{} has changed since tune wrote it: move what was added to another file beside it, remove it, and run tune again",
+                Place::File
+            ));
+        }
+        self.changes.push(Change { place: Place::File, present, value });
         Ok(())
     }
 }

@@ -25,14 +25,15 @@ pub(super) struct Change {
     pub(super) place: Place,
     /// The value before the first change; `None` if the file did not exist.
     pub(super) old: Option<String>,
-    /// The values that tune has set since, the last one last. After a kill, any of them may be in force.
+    /// The values that tune has set since, or put into its file, the last one last. After a kill, any of them may be in force.
     pub(super) set: Vec<String>,
 }
 
 impl Change {
-    /// Whether `value` is the one before, or one that tune has set.
-    pub(super) fn is_ours(&self, value: &str) -> bool {
-        self.old.as_deref() == Some(value) || self.set.iter().any(|set| set == value)
+    /// Whether `now` is the value before, or one of tune.
+    pub(super) fn is_ours(&self, now: Option<&str>) -> bool {
+        let is_now = |value: Option<&str>| self.place.is_same(now, value);
+        is_now(self.old.as_deref()) || self.set.iter().any(|value| is_now(Some(value)))
     }
 }
 

@@ -335,7 +335,7 @@ fn a_foreign_value_stays_and_is_named() {
         let edited = fs::read_to_string(FILE).unwrap() + "# mine\n";
         fs::write(FILE, &edited).unwrap();
         let left = text::left(&roll_back(&host()).unwrap());
-        let of_value = "net.ipv4.tcp_rmem is 1000 2000 3000, and stays: tune set it to 8192 131072 31500000, and before it was 8192 \
+        let of_value = "net.ipv4.tcp_rmem is 1000 2000 3000, and stays: the value of tune is 8192 131072 31500000, and before it was 8192 \
                         65536 7000000; ";
         assert!(left[0].starts_with(of_value) && left[1].starts_with(FILE) && left.len() == 2, "{left:#?}");
         assert_eq!(
@@ -418,12 +418,42 @@ fn a_value_that_suffices_is_kept_where_a_file_lowers_it_at_boot() {
     });
 }
 
+/// A file that does not hold what tune wrote stays, and one with nothing left to set lowers no later value of somebody else.
+#[test]
+fn the_file_of_tune_sets_only_what_is_tune_s() {
+    in_namespace(|| {
+        // All but one suffice.
+        for change in Plan::new(&path(1), None, None).unwrap().changes {
+            match &change.place {
+                Place::Sysctl(name) if name != "net.ipv4.tcp_rmem" => set(name, &change.value),
+                _ => {}
+            }
+        }
+        assert_eq!(tuned(&host(), 1), Ok(true));
+        let written = fs::read_to_string(FILE).unwrap();
+        assert_eq!(written.matches('=').count(), 1, "{written}");
+        fs::write(FILE, format!("{written}net.ipv4.tcp_fin_timeout = 20\n")).unwrap();
+        let why = tuned(&host(), 1).unwrap_err();
+        assert!(why.starts_with(FILE) && why.contains("has changed since tune wrote it"), "{why}");
+        fs::write(FILE, &written).unwrap();
+        set("net.ipv4.tcp_rmem", "8192 131072 900000000");
+        assert_eq!(tuned(&host(), 1), Ok(true), "its file");
+        let text = fs::read_to_string(FILE).unwrap();
+        assert!(!text.contains('='), "{text}");
+        assert_eq!(tuned(&host(), 1), Ok(false), "a second time");
+        roll_back(&host()).unwrap();
+        assert!(!std::path::Path::new(FILE).exists());
+    });
+}
+
 /// tune neither lowers a better value, nor keeps one that somebody else has set.
 #[test]
 fn a_value_of_somebody_else_or_a_better_one_is_not_taken_over() {
     in_namespace(|| {
         fs::write("/etc/sysctl.d/50-x.conf", "net.ipv4.tcp_rmem = 4096 131072 6291456\n").unwrap();
         fs::write("/etc/sysctl.d/51-x.conf", "net.ipv4.tcp_adv_win_scale = 2\nnet.ipv4.tcp_timestamps = 2\n").unwrap();
+        // The kernel refuses this one, so it sets nothing.
+        fs::write("/etc/sysctl.d/52-x.conf", "net.ipv4.tcp_rmem = 4096 131072 2147483648\n").unwrap();
         fs::write("/etc/sysctl.d/99-x.conf", "net.ipv4.tcp_wmem = 4096 16384 4194304\n").unwrap();
         // Its value has to change, and at boot the better one of the file is to stay.
         set("net.ipv4.tcp_timestamps", "0");

@@ -22,7 +22,8 @@ pub(super) fn plan(plan: &Plan) -> String {
 
 fn new_value(place: &Place, change: &super::plan::Change) -> String {
     match place {
-        Place::File => "keeps these sysctls after a reboot".into(),
+        Place::File if change.value.contains('=') => "sets these sysctls at boot".into(),
+        Place::File => "sets nothing at boot any more".into(),
         _ if change.present.as_ref() == Some(&change.value) => format!("stays {} after a reboot", change.value),
         _ => format!("{} -> {}", change.present.as_deref().unwrap_or("nothing"), change.value),
     }
@@ -69,7 +70,7 @@ pub(super) fn left(ended: &RolledBack) -> Vec<String> {
                 "{FILE} has changed since tune wrote it, and stays; remove it, and run `longhaul tune --rollback` again"
             )),
             Undone::Foreign(now) => Some(format!(
-                "{place} is {}, and stays: tune set it to {}, and before it was {}; set it to one of these and run `longhaul tune \
+                "{place} is {}, and stays: the value of tune is {}, and before it was {}; set it to one of these and run `longhaul tune \
                  --rollback` again, or remove {RECORD} to leave it so",
                 now.as_deref().unwrap_or("gone"),
                 change.set.last().map_or("nothing", String::as_str),

@@ -78,8 +78,8 @@ const SETTINGS: &[Setting] = &[
             caveat: "",
         }),
         undo: "CHGTCPRTE RTEDEST('{network}') SUBNETMASK('MASK') NEXTHOP('{gateway}') MTU({old})",
-        caveat: "Write the network's address without its prefix, and its mask for MASK. The route must not be in use. The smaller \
-            of the route's MTU and the line's frame counts; `*IFC` is the interface's. Releases differ in the default \
+        caveat: "Write the network's address without its prefix, its mask for MASK and its next hop for GATEWAY. The route \
+            must not be in use. The smaller of the route's MTU and the line's frame counts; `*IFC` is the interface's. Releases differ in the default \
             (unverified): a route with 576 sends small packets.",
         source: "IBM, CHGTCPRTE; OS/400 tuning note; AS/400 manual",
         ..EMPTY

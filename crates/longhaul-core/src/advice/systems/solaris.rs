@@ -58,7 +58,7 @@ const SETTINGS: &[Setting] = &[
         unit: "bytes",
         default: "1048576",
         limits: "128 to 1073741824",
-        effect: Effect::SendWindow,
+        effect: Effect::Ceiling,
         want: window,
         fit: Fit::AtLeast,
         caveat: "However large the buffers are, a connection moves at most this in each round trip.",

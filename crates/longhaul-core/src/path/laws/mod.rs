@@ -12,8 +12,8 @@ use super::auto_congestion::{BBR, CUBIC, RENO};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
-/// The response of a congestion control to random loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The response of a congestion control to random loss, the slowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LossResponse {
     /// Reno and NewReno (RFC 5681, RFC 6582).
     Reno,

@@ -68,8 +68,10 @@ impl Reader for Solaris {
             }
         }
         facts.missing.dedup();
-        let control = |shown: &Shown| Control { value: shown.value.clone(), place: WHOLE_SYSTEM.into() };
-        facts.control = self.value("cong_default").map(control);
+        facts.control = self.value(CONTROL).map(|shown| Control::new(CONTROL, &shown.value, WHOLE_SYSTEM));
+        // ndd does not show it.
+        let system = System::named("solaris").filter(|_| !self.has_only_ndd());
+        facts.control_read = system.and_then(System::congestion_control).map(|row| row.read);
         for bad in BAD {
             let shown = self.value(bad.setting).filter(|shown| shown.value == bad.value);
             facts.hints.extend(shown.map(|shown| bad.hint(&shown.value, WHOLE_SYSTEM)));
@@ -262,7 +264,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("_tstamp_always", &["_tstamp_always", "tcp_tstamp_always"]),
     ("_tstamp_if_wscale", &["_tstamp_if_wscale", "tcp_tstamp_if_wscale"]),
     ("_wscale_always", &["_wscale_always", "tcp_wscale_always"]),
-    ("cong_default", &["cong_default"]),
+    (CONTROL, &[CONTROL]),
     ("ecn", &["ecn", "tcp_ecn_permitted"]),
     ("max_buf", &["max_buf", "_max_buf", "tcp_max_buf"]),
     ("recv_buf", &["recv_buf", "tcp_recv_hiwat"]),
@@ -279,9 +281,10 @@ const BAD: &[Bad] = &[
         "Connections that this host opens have no SACK: a lost packet costs a round trip of its own.",
     ),
     bad("sack", "1", "Connections that this host opens have no SACK: a lost packet costs a round trip of its own."),
-    bad("cong_default", "newreno", "After a loss, a large window grows by one packet in each round trip."),
+    bad(CONTROL, "newreno", "After a loss, a large window grows by one packet in each round trip."),
 ];
 const OTHER_PROTOCOLS: &[&str] = &["icmp", "ip", "ipv4", "ipv6", "sctp", "udp"];
+const CONTROL: &str = "cong_default";
 const MAX_WORDS: usize = 32;
 const MAX_VALUE_BYTES: usize = 64;
 

@@ -3,18 +3,20 @@
 //!
 //! The autotuning level limits the receive window by its scale (Microsoft, windowsserverdocs, "Performance tuning network
 //! adapters"): Normal 8, Restricted 4, HighlyRestricted 2, Experimental 14; Disabled is 65,535 bytes without scaling. Of
-//! `Get-NetTCPSetting`, the templates for the Internet count: those of a data centre serve round trips below 10 ms.
+//! `Get-NetTCPSetting` and `show supplemental`, the template Internet counts: connections over a WAN have it, unless a filter says
+//! otherwise (Microsoft, Set-NetTCPSetting), and those of a data centre serve round trips below 10 ms.
 
 use super::values::{Bad, keep};
 use crate::audit::reader::{Control, Facts, Reader, Shown, WHOLE_SYSTEM, WindowLimit};
-use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
+use longhaul_core::advice::System;
+use longhaul_core::path::laws::{LossResponse, MAX_UNSCALED_WINDOW};
 use longhaul_units::Bytes;
 
 /// Reads the pastes of one Windows host.
 #[derive(Default)]
 pub(super) struct Windows {
     global: Vec<Shown>,
-    /// Whether the last command was about a template that connections over a WAN do not use.
+    /// Whether the last command was about another template than Internet.
     is_other_template: bool,
     /// Whether `netsh` says that heuristics have changed the level.
     is_overridden: bool,
@@ -53,6 +55,7 @@ impl Reader for Windows {
         let settings = self.global.iter().chain(templates).cloned().collect();
         let mut facts = Facts { settings, ..Facts::default() };
         self.add_windows(&mut facts);
+        self.add_control(&mut facts);
         self.add_hints(&mut facts);
         facts
     }
@@ -69,10 +72,8 @@ impl Windows {
             ["get-nettcpsetting" | "get-netoffloadglobalsetting", ..] => {}
             _ => return false,
         }
-        // A control of `netsh .. show supplemental template=datacenter` is not that of the Internet.
-        self.is_other_template = words
-            .iter()
-            .any(|word| word.strip_prefix("template=").is_some_and(|template| !template.starts_with("internet")));
+        let is_other = |word: &&str| word.strip_prefix("template=").is_some_and(|template| template != "internet");
+        self.is_other_template = words.iter().any(is_other);
         self.current = None;
         self.table = Table::default();
         true
@@ -182,7 +183,7 @@ impl Windows {
     fn add_windows(&self, facts: &mut Facts) {
         let global = self.global.iter().find(|shown| shown.name == LEVEL);
         facts.windows.extend(global.and_then(|shown| limit(LEVEL, &shown.value, WHOLE_SYSTEM)));
-        for template in self.templates.iter().filter(|template| template.is_counting()) {
+        for template in self.counting() {
             let place = template.place();
             // AutoTuningLevelEffective names the level that is in force: Local or GroupPolicy.
             let effective = template.value("AutoTuningLevelEffective").unwrap_or_default();
@@ -193,35 +194,45 @@ impl Windows {
             let level = template.value(source).and_then(|level| limit(source, level, &place));
             facts.windows.extend(level.or_else(|| limit("AutoTuningLevelEffective", effective, &place)));
         }
-        // Connections over a WAN have the template Internet, unless a filter says otherwise (Microsoft, Set-NetTCPSetting).
-        let mut counting = self.templates.iter().filter(|template| template.is_counting());
-        let template = counting.clone().find(|template| template.name == "Internet").or(counting.next());
-        let of_template = template.and_then(|template| {
-            Some(Control { value: template.value("CongestionProvider")?.into(), place: template.place() })
-        });
-        let of_netsh = self.global.iter().find(|shown| shown.name == CONGESTION);
-        let of_netsh = of_netsh.map(|shown| Control { value: shown.value.clone(), place: WHOLE_SYSTEM.into() });
-        facts.control = of_template.or(of_netsh);
         if facts.windows.is_empty() {
             facts.missing.push("netsh interface tcp show global");
         }
     }
 
+    /// Adds the congestion control: that of the template, else the one that releases without templates have.
+    fn add_control(&self, facts: &mut Facts) {
+        let of_template = self
+            .counting()
+            .find_map(|template| Some(Control::new(PROVIDER, template.value(PROVIDER)?, &template.place())));
+        let global = |name: &str| self.global.iter().find(|shown| shown.name == name);
+        let of_netsh = || Some(Control::new(CONGESTION, &global(CONGESTION)?.value, WHOLE_SYSTEM));
+        let added = || {
+            let value = &global(ADD_ON).filter(|shown| shown.value != "default")?.value;
+            let control = Control::new(ADD_ON, value, WHOLE_SYSTEM);
+            // Without one, it is NewReno.
+            let response = if value == NONE { Some(LossResponse::Reno) } else { control.response };
+            Some(Control { response, ..control })
+        };
+        facts.control = of_template.or_else(of_netsh).or_else(added);
+        let row = System::named("windows").and_then(System::congestion_control);
+        let of_netsh = row.and_then(|row| row.elsewhere).map(|elsewhere| elsewhere.read);
+        facts.control_read = of_netsh.filter(|_| self.templates.is_empty()).or(row.map(|row| row.read));
+    }
+
     fn add_hints(&self, facts: &mut Facts) {
-        let of_templates = self.templates.iter().filter(|template| template.is_counting());
+        let of_templates = self.counting();
         let of_templates =
             of_templates.flat_map(|template| template.values.iter().map(|shown| (template.place(), shown)));
         let all = self.global.iter().map(|shown| (WHOLE_SYSTEM.to_string(), shown)).chain(of_templates);
-        // The note of `netsh` says more than the switch.
-        let is_new = |shown: &Shown| !(self.is_overridden && shown.name == OVERRIDDEN.setting);
-        for (place, shown) in all.filter(|(_, shown)| is_new(shown)) {
+        for (place, shown) in all {
             // One switch has two names.
-            let is_switch = shown.name == "ScalingHeuristics";
+            let is_switch = [OVERRIDDEN.setting, "ScalingHeuristics"].contains(&shown.name.as_str());
             let (name, place) =
                 if is_switch { (OVERRIDDEN.setting, WHOLE_SYSTEM) } else { (shown.name.as_str(), &*place) };
-            let is_new = !(is_switch && (self.is_overridden || facts.hints.iter().any(|hint| hint.setting == name)));
+            // The note of `netsh` says more than the switch.
+            let is_told = is_switch && (self.is_overridden || facts.hints.iter().any(|hint| hint.setting == name));
             let bad = BAD.iter().find(|bad| bad.setting == name && shown.value.eq_ignore_ascii_case(bad.value));
-            facts.hints.extend(bad.filter(|_| is_new).map(|bad| bad.hint(&shown.value, place)));
+            facts.hints.extend(bad.filter(|_| !is_told).map(|bad| bad.hint(&shown.value, place)));
         }
         if self.is_overridden {
             facts.hints.push(OVERRIDDEN.hint("in force", WHOLE_SYSTEM));
@@ -229,14 +240,21 @@ impl Windows {
     }
 }
 
+impl Windows {
+    /// Returns the templates that count: Internet, else those that may serve a WAN.
+    fn counting(&self) -> impl Iterator<Item = &Template> {
+        let has_internet = self.templates.iter().any(|template| template.name == INTERNET);
+        let counts = move |template: &&Template| match has_internet {
+            true => template.name == INTERNET,
+            false => !["Compat", "Datacenter", "DatacenterCustom"].contains(&template.name.as_str()),
+        };
+        self.templates.iter().filter(counts)
+    }
+}
+
 impl Template {
     fn value(&self, name: &str) -> Option<&str> {
         self.values.iter().find(|shown| shown.name == name).map(|shown| shown.value.as_str())
-    }
-
-    /// Returns whether connections over a WAN use it.
-    fn is_counting(&self) -> bool {
-        !["Compat", "Datacenter", "DatacenterCustom"].contains(&self.name.as_str())
     }
 
     fn place(&self) -> String {
@@ -303,6 +321,11 @@ fn is_word(text: &str) -> bool {
 const LEVEL: &str = "autotuninglevel";
 const POLICY: &str = "AutoTuningLevelGroupPolicy";
 const CONGESTION: &str = "congestionprovider";
+/// That of `show global`, on releases without templates.
+const ADD_ON: &str = "add-on congestionprovider";
+const PROVIDER: &str = "CongestionProvider";
+const NONE: &str = "none";
+const INTERNET: &str = "Internet";
 /// The autotuning levels, with the largest window of each.
 const LEVELS: &[(&str, u64)] = &[
     ("Disabled", MAX_UNSCALED_WINDOW.0),
@@ -315,6 +338,7 @@ const LEVELS: &[(&str, u64)] = &[
 /// github.com/MysticFoxDE/WINDOWS-OPTIMIZATIONS, issue 15.
 const LABELS: &[Label] = &[
     Label { parts: &["receive window auto-tuning level", "autom. abstimmungsgrad"], name: Some(LEVEL) },
+    Label { parts: &["add-on congestion", "add-on \""], name: Some(ADD_ON) },
     Label { parts: &["congestion control provider", "berlastungssteuerungsanbieter"], name: Some(CONGESTION) },
     Label { parts: &["rfc 1323 timestamps", "rfc 1323-zeitstempel"], name: Some("timestamps") },
     Label { parts: &["ecn capability", "ecn-funktion"], name: Some("ecncapability") },
@@ -358,17 +382,17 @@ const LABELS: &[Label] = &[
 ];
 /// The properties of `Get-NetTCPSetting` and `Get-NetOffloadGlobalSetting`.
 const PROPERTIES: &[&str] = &[
-    "AutoTuningLevelEffective", "AutoTuningLevelGroupPolicy", "AutoTuningLevelLocal", "CongestionProvider",
-    "EcnCapability", "ReceiveSegmentCoalescing", "ReceiveSideScaling", "ScalingHeuristics", "Timestamps",
+    "AutoTuningLevelEffective", "AutoTuningLevelGroupPolicy", "AutoTuningLevelLocal", PROVIDER, "EcnCapability",
+    "ReceiveSegmentCoalescing", "ReceiveSideScaling", "ScalingHeuristics", "Timestamps",
 ];
 const TEMPLATES: &[&str] = &["Automatic", "Compat", "Datacenter", "DatacenterCustom", "Internet", "InternetCustom"];
 /// Values that hurt without a window. Timestamps are not among them: off is the default, and to be left (windowsserverdocs).
 const BAD: &[Bad] = &[
-    bad(CONGESTION, "none", NEW_RENO),
+    bad(ADD_ON, NONE, NEW_RENO),
     bad(CONGESTION, "newreno", NEW_RENO),
     bad(CONGESTION, "dctcp", DATA_CENTRE),
-    bad("CongestionProvider", "NewReno", NEW_RENO),
-    bad("CongestionProvider", "DCTCP", DATA_CENTRE),
+    bad(PROVIDER, "NewReno", NEW_RENO),
+    bad(PROVIDER, "DCTCP", DATA_CENTRE),
     bad("heuristics", "enabled", HEURISTICS),
     bad("rss", "disabled", ONE_PROCESSOR),
     bad("ReceiveSideScaling", "Disabled", ONE_PROCESSOR),

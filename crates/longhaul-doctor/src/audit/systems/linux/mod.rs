@@ -98,7 +98,10 @@ impl Linux {
             "uname" | "ss" if is_option => Output::Unknown,
             "sysctl" if is_option || rest.iter().any(|word| word.starts_with("net.")) => Output::Unknown,
             "nstat" if rest.is_empty() || is_option => Output::Unknown,
-            "ip" if has(&["link", "addr", "address", "route", "l", "a", "r"]) => Output::Unknown,
+            "ip" if has(&["link", "addr", "address", "route", "l", "a", "r", "ro", "rou"]) => {
+                self.routes.begin(&rest);
+                Output::Unknown
+            }
             "tc" if has(&["qdisc", "q"]) => Output::Unknown,
             "systemctl" if has(&["show"]) => Output::Unknown,
             _ => return false,
@@ -184,11 +187,11 @@ fn is_packaged_release(text: &str) -> bool {
     is_release(text) && text.split_once('-').is_some_and(|(version, _)| version.split('.').count() >= 3)
 }
 
-/// Returns whether `text` may be the release of a kernel: two numbers at least.
+/// Returns whether `text` may be the release of a kernel: three numbers at least. `5.10` is one of Solaris.
 fn is_release(text: &str) -> bool {
     let version = text.split(['-', '+']).next().unwrap_or_default();
     let numbers = version.split('.').take_while(|part| number(part).is_some_and(|_| !part.is_empty())).count();
-    numbers >= 2 && text.len() <= MAX_NAME_BYTES
+    numbers >= 3 && text.len() <= MAX_NAME_BYTES
 }
 
 fn is_host_name(text: &str) -> bool {

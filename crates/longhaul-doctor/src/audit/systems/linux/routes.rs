@@ -1,6 +1,6 @@
 //! `ip route`, `ip route get`: the routes with metrics.
 
-use crate::audit::reader::{Facts, Lift, Shown, WindowLimit};
+use crate::audit::reader::{Control, Facts, Shown, WindowLimit};
 use crate::audit::systems::values::{Bad, number};
 use longhaul_units::Bytes;
 
@@ -10,6 +10,8 @@ pub(super) struct Routes {
     routes: Vec<Route>,
     /// The last route, whose metrics may follow in a line of their own.
     last: Option<Route>,
+    /// What the last command says of all its routes, and no line repeats: `table 100`, `vrf blue`, `netns b`.
+    scope: String,
 }
 
 /// One route.
@@ -18,17 +20,30 @@ struct Route {
     destination: String,
     is_ipv6: bool,
     device: Option<String>,
-    /// Its preference among routes to the same destination.
-    metric: Option<String>,
+    /// What tells it from other routes to the same destination: ` dev eth0 table 100 metric 50`.
+    others: String,
     /// Whether its interface has no carrier.
     is_down: bool,
-    /// Its words, if ip(8) takes them as it shows them.
-    line: Option<String>,
     /// Metrics with their values.
     metrics: Vec<(&'static str, String)>,
 }
 
 impl Routes {
+    /// Notes a command: the words behind `ip`.
+    pub(super) fn begin(&mut self, words: &[&str]) {
+        let behind = |names: &[&str]| words.windows(2).find(|pair| names.contains(&pair[0])).map(|pair| pair[1]);
+        let scopes = [
+            ("netns", behind(&["exec", "-n", "-netns"])),
+            ("vrf", behind(&["vrf"])),
+            ("table", behind(&["table", "t"])),
+        ];
+        let told = scopes.iter().filter_map(|(name, value)| {
+            Some((*name, value.filter(|value| value.len() <= MAX_VALUE_BYTES && !WHOLE.contains(value))?))
+        });
+        self.scope = told.map(|(name, value)| format!(" {name} {value}")).collect();
+        self.last = None;
+    }
+
     /// Reads `default via 10.0.0.1 dev eth0 proto static mtu lock 1400 window 262144`, or the line `cache ..` below a route.
     pub(super) fn read(&mut self, line: &str) -> bool {
         let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
@@ -41,18 +56,20 @@ impl Routes {
                 let metrics = metrics(&words);
                 let Some(last) = self.last.take() else { return false };
                 if !metrics.is_empty() {
-                    self.keep(Route { metrics, line: None, ..last });
+                    self.keep(Route { metrics, ..last });
                 }
                 true
             }
             [destination, verb, ..] if is_destination(destination) && VERBS.contains(verb) => {
                 let is_down = ["linkdown", "dead"].iter().any(|flag| words.contains(flag));
-                let (destination, device, metric) = ((*destination).to_string(), behind("dev"), behind("metric"));
+                let (destination, device) = ((*destination).to_string(), behind("dev"));
+                let others = ["dev", "table", "tos", "metric"].map(|word| (word, behind(word)));
+                let others = others.into_iter().filter_map(|(word, value)| Some(format!(" {word} {}", value?)));
+                let others = others.chain([self.scope.clone()]).collect();
                 let is_ipv6 = destination.contains(':')
                     || words.contains(&"pref")
                     || behind("via").is_some_and(|gateway| gateway.contains(':'));
-                let line = changeable(&words);
-                let route = Route { destination, is_ipv6, device, metric, is_down, line, metrics: metrics(&words) };
+                let route = Route { destination, is_ipv6, device, others, is_down, metrics: metrics(&words) };
                 self.last = Some(route.clone());
                 self.keep(route);
                 true
@@ -74,7 +91,6 @@ impl Routes {
             let is_up = !route.is_down && route.device.as_deref().is_none_or(&is_counting);
             for (name, value) in route.metrics.iter().filter(|_| is_up) {
                 let figure = number(value);
-                facts.lifts.extend(route.lift(name, &place));
                 // ip-route(8): the largest window that is offered to these destinations.
                 if let (WINDOW, Some(window @ 1..)) = (*name, figure) {
                     let (value, place) = (value.clone(), place.clone());
@@ -85,11 +101,15 @@ impl Routes {
                     .iter()
                     .find(|(bad, below)| bad.setting == *name && figure.is_some_and(|figure| figure < *below));
                 facts.hints.extend(bad.map(|(bad, _)| bad.hint(value, &place)));
+                if *name == CONTROL {
+                    let control = Control::new(CONTROL, value, &place);
+                    facts.control = slower(facts.control.take(), control);
+                }
             }
         }
     }
 
-    /// Keeps a route with metrics. The last one to a destination on a device with a preference is in force.
+    /// Keeps a route with metrics. Of two lines about one route, the last is in force.
     fn keep(&mut self, route: Route) {
         let is_same = |known: &&mut Route| known.place() == route.place();
         if let Some(known) = self.routes.iter_mut().find(is_same) {
@@ -104,33 +124,13 @@ impl Route {
     /// Returns the words that tell it from all other routes: `route default dev eth0 metric 100`.
     fn place(&self) -> String {
         let family = if self.is_ipv6 && !self.destination.contains(':') { "IPv6 route" } else { "route" };
-        let part = |word: &str, value: &Option<String>| value.as_ref().map(|value| format!(" {word} {value}"));
-        let (device, metric) = (part("dev", &self.device), part("metric", &self.metric));
-        format!("{family} {}{}{}", self.destination, device.unwrap_or_default(), metric.unwrap_or_default())
-    }
-
-    /// Returns what takes the metric called `name` off the route.
-    fn lift(&self, name: &'static str, place: &str) -> Option<Lift> {
-        let (word, _) = METRICS.iter().find(|(_, known)| *known == name)?;
-        let line = self.line.as_ref()?;
-        let words: Vec<&str> = line.split(' ').collect();
-        let at = words.iter().position(|known| known == word)?;
-        let is_locked = words.get(at + 1) == Some(&"lock");
-        let metric = words.get(at..at + 2 + usize::from(is_locked))?.join(" ");
-        let ip = if self.is_ipv6 { "ip -6" } else { "ip" };
-        Some(Lift { setting: name, place: place.into(), whole: format!("{ip} route change {line}"), metric })
+        format!("{family} {}{}", self.destination, self.others)
     }
 }
 
-/// Returns the words of a route as `ip route change` takes them; `None` if it does not, or if the line may have been cut.
-fn changeable(words: &[&str]) -> Option<String> {
-    let is_refused = words.iter().any(|word| UNCHANGEABLE.contains(word));
-    let is_cut = words.len() >= MAX_WORDS
-        || words.last().is_some_and(|last| VERBS.contains(last) || METRICS.iter().any(|(metric, _)| metric == last));
-    // ip(8) shows `rto_min lock 200ms`, and takes `rto_min 200ms`.
-    let is_shown_only = |at: usize| at > 0 && words[at] == "lock" && words[at - 1] == "rto_min";
-    let kept = words.iter().enumerate().filter(|(at, _)| !is_shown_only(*at)).map(|(_, word)| *word);
-    (!is_refused && !is_cut).then(|| kept.collect::<Vec<_>>().join(" "))
+/// Returns the control that is slower after a loss. One without a law may be any.
+fn slower(known: Option<Control>, other: Control) -> Option<Control> {
+    [known, Some(other)].into_iter().flatten().min_by_key(|control| control.response)
 }
 
 /// Returns the metrics in a line.
@@ -161,7 +161,7 @@ const OTHER_TYPES: &[&str] =
 /// The metrics that are read, and the names that they have here.
 const METRICS: &[(&str, &str)] = &[
     ("advmss", "route advmss"),
-    ("congctl", "route congctl"),
+    ("congctl", CONTROL),
     ("cwnd", "route cwnd"),
     ("initcwnd", "route initcwnd"),
     ("initrwnd", "route initrwnd"),
@@ -170,6 +170,7 @@ const METRICS: &[(&str, &str)] = &[
     ("window", WINDOW),
 ];
 const WINDOW: &str = "route window";
+const CONTROL: &str = "route congctl";
 /// Metrics that hurt below a value.
 const BAD: &[(Bad, u64)] = &[
     (small("route mtu"), MIN_MTU),
@@ -188,9 +189,8 @@ const BAD: &[(Bad, u64)] = &[
 const MIN_MTU: u64 = 1280;
 /// IPv6 and TCP without options.
 const HEADERS: u64 = 60;
-/// Words that ip(8) shows and does not take in a change; `from` and `uid` are those of `ip route get`.
-const UNCHANGEABLE: &[&str] =
-    &["from", "uid", "expires", "nexthop", "nhid", "linkdown", "dead", "offload", "trap", "rt_offload", "rt_trap"];
+/// Tables that a command names without leaving their names out of the lines.
+const WHOLE: &[&str] = &["all", "main", "254"];
 const MAX_ROUTES: usize = 64;
 const MAX_VALUE_BYTES: usize = 32;
 const MAX_WORDS: usize = 48;

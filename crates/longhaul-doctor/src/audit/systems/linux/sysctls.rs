@@ -72,8 +72,8 @@ impl Sysctls {
     /// Adds the values, and the findings without a window.
     pub(super) fn add_to(&self, facts: &mut Facts) {
         facts.settings.extend(self.live.iter().chain(&self.stored).cloned());
-        let control = |shown: &Shown| Control { value: shown.value.clone(), place: WHOLE_SYSTEM.into() };
-        facts.control = self.shown("net.ipv4.tcp_congestion_control").map(control);
+        facts.control = self.shown(CONTROL).map(|shown| Control::new(CONTROL, &shown.value, WHOLE_SYSTEM));
+        facts.control_read = Some("sysctl net.ipv4.tcp_congestion_control");
         for bad in BAD {
             let shown = self.shown(bad.setting).filter(|shown| shown.value == bad.value);
             facts.hints.extend(shown.map(|shown| bad.hint(&shown.value, WHOLE_SYSTEM)));
@@ -95,7 +95,7 @@ const NAMES: &[&str] = &[
     "net.core.wmem_max",
     "net.ipv4.tcp_adv_win_scale",
     "net.ipv4.tcp_available_congestion_control",
-    "net.ipv4.tcp_congestion_control",
+    CONTROL,
     "net.ipv4.tcp_ecn",
     "net.ipv4.tcp_mem",
     "net.ipv4.tcp_moderate_rcvbuf",
@@ -125,7 +125,7 @@ const BAD: &[Bad] = &[
         costs_rate: true,
     },
     Bad {
-        setting: "net.ipv4.tcp_congestion_control",
+        setting: CONTROL,
         value: "reno",
         what: "After a loss, a large window grows by one packet in each round trip.",
         costs_rate: true,
@@ -138,6 +138,7 @@ const BAD: &[Bad] = &[
     },
 ];
 /// First part of every sysctl's name.
+const CONTROL: &str = "net.ipv4.tcp_congestion_control";
 const ROOTS: &[&str] = &["abi", "crypto", "debug", "dev", "fs", "kernel", "net", "sunrpc", "user", "vm"];
 const MAX_VALUE_WORDS: usize = 16;
 const MAX_VALUE_BYTES: usize = 256;
