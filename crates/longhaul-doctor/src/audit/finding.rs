@@ -1,11 +1,11 @@
 //! What limits a host on a path, and what lifts each limit.
 
+use super::change::{self, Change, is_plain};
 use super::host::Host;
 use super::reader::{Control, Hint, WHOLE_SYSTEM, WindowLimit};
 use crate::path::Path;
 use crate::predict::{Hosts, Limit};
 use longhaul_core::advice::{Effect, Elsewhere, Fill, Goal, Setting};
-use longhaul_core::path::BBR;
 use longhaul_core::path::laws;
 use longhaul_units::{Bytes, Rate};
 
@@ -94,42 +94,6 @@ impl Finding {
     }
 }
 
-/// A change of a setting, with its commands.
-pub(super) struct Change {
-    /// The value to set.
-    pub(super) want: String,
-    /// Command that sets the value until the next boot; empty if there is none.
-    pub(super) set_now: String,
-    /// Command that makes it permanent; empty if there is none.
-    pub(super) set_permanent: String,
-    /// Command that undoes both; empty if there is none.
-    pub(super) undo: String,
-    /// What to know before; may be empty.
-    caveat: String,
-}
-
-impl Change {
-    /// Returns the change of a metric of a route: to `want`, or off it. `None` for other settings.
-    ///
-    /// No command has the route of the paste in it: `ip route` leaves out words that its arguments say (`table 100`, `proto static`), and
-    /// hops stand in other lines. A command without them would change another route, and its undo would not restore it.
-    fn of_route(setting: &str, place: &str, want: Option<&str>) -> Option<Change> {
-        let metric = setting.strip_prefix("route ")?;
-        let ip = if place.contains(':') || place.starts_with("IPv6") { "ip -6" } else { "ip" };
-        let words = want.map(|want| format!(" {metric} {want}")).unwrap_or_default();
-        Some(Change {
-            want: want.unwrap_or("none").into(),
-            set_now: format!("{ip} route change ROUTE{words}"),
-            set_permanent: String::new(),
-            undo: format!("{ip} route change OLD"),
-            caveat: format!(
-                "OLD is the whole route, with the hops below it, as `{ip} route show table all` shows it on the host. ROUTE is OLD without \
-                 its {metric}. {OF_ROUTE}"
-            ),
-        })
-    }
-}
-
 impl Audited {
     /// Returns what `path` makes of `host`.
     pub(super) fn new(mut host: Host, path: &Path) -> Audited {
@@ -143,8 +107,11 @@ impl Audited {
         let with = |window| Hosts { window, response, application: None, lan_rtt: None };
         let window = host.facts.windows.iter().map(|limit| limit.window).min();
         let now = window.map(|window| with(window).alone(path, 1)).map(|now| (now.rate, now.limit));
-        // A control that is not shown is the default, and is not to be changed without a look at it.
-        let best_response = if named.is_some() { tuned_response } else { response };
+        // A control that is not shown is the default, and is not to be changed without a look at it. Another one may have no command.
+        let is_settable =
+            |control: &Control| control.setting == change::CONTROL || host.system.setting(control.setting).is_some();
+        let is_changed = named.is_some() && host.facts.control.as_ref().is_some_and(is_settable);
+        let best_response = if is_changed { tuned_response } else { response };
         // The limit of the system itself is no setting: it may leave the tuned rate below the path's.
         let tuned = Hosts { response: best_response, ..with(window.unwrap_or_default().max(goal.window)) };
         let has_window = host.system.has_window();
@@ -240,6 +207,7 @@ impl Standard<'_> {
         let hints = host.facts.hints.iter().filter(|hint| !(is_known && is_control(hint.setting)));
         findings.extend(hints.filter_map(|hint| self.hint(host, hint)));
         findings.extend(control);
+        self.change_routes(&mut findings);
         let order = |setting: &str| host.system.settings.iter().position(|row| row.name == setting);
         // What cannot be computed comes after what can, and what costs nothing comes last.
         let effect = |finding: &Finding| match finding.effect {
@@ -305,13 +273,7 @@ impl Standard<'_> {
 
     /// Returns the finding of a hint; `None` if the value serves the path.
     fn hint(&self, host: &Host, hint: &Hint) -> Option<Finding> {
-        // A small packet of a route may be all that the path carries.
-        let least = match hint.setting {
-            ROUTE_MTU => self.goal.packet,
-            ROUTE_MSS => self.goal.mss(),
-            _ => u32::MAX,
-        };
-        if hint.value.parse::<u32>().is_ok_and(|value| value >= least) {
+        if change::is_whole_packet(hint, &self.goal) {
             return None;
         }
         let change = self.change(host, hint.setting, Some(&hint.value), &hint.place);
@@ -321,7 +283,8 @@ impl Standard<'_> {
         let is_of_loss =
             is_control || row.is_some_and(|row| [Effect::Recovery, Effect::CongestionControl].contains(&row.effect));
         let is_fine = row.is_some_and(|row| (row.want)(&self.goal).is_some()) || is_of_loss && !self.goal.has_loss;
-        (change.is_some() || !is_fine).then(|| Finding {
+        let is_of_route = hint.setting.starts_with(change::METRIC);
+        (change.is_some() || is_of_route || !is_fine).then(|| Finding {
             setting: hint.setting,
             value: Some(hint.value.clone()),
             place: hint.place.clone(),
@@ -332,15 +295,19 @@ impl Standard<'_> {
         })
     }
 
+    /// Gives the findings of each route their change.
+    fn change_routes(&self, findings: &mut [Finding]) {
+        let of_routes = findings.iter().filter(|finding| finding.setting.starts_with(change::METRIC));
+        let all: Vec<(String, &str)> = of_routes.map(|finding| (finding.place.clone(), finding.setting)).collect();
+        for finding in findings.iter_mut().filter(|finding| finding.setting.starts_with(change::METRIC)) {
+            let settings = all.iter().filter(|(place, _)| *place == finding.place).map(|(_, setting)| *setting);
+            finding.change = Some(change::of_route(&finding.place, settings.collect(), &self.goal));
+        }
+    }
+
     /// Returns the change of a setting; `value` is `None` if the paste does not show it.
     fn change(&self, host: &Host, setting: &str, value: Option<&str>, place: &str) -> Option<Change> {
-        // One change sets both.
-        let setting = if setting == ROUTE_MSS && self.goal.is_packet_short { ROUTE_MTU } else { setting };
-        let row = host.system.setting(setting).filter(|row| (row.want)(&self.goal).is_some());
-        let Some(row) = row else {
-            let want = Some(BBR).filter(|_| setting == ROUTE_CONTROL);
-            return Change::of_route(setting, place, want);
-        };
+        let row = host.system.setting(setting).filter(|_| !setting.starts_with(change::METRIC))?;
         // A connection shows what a sysctl does to it, and not the sysctl's three numbers.
         let is_shown = row.place != "sysctl" || place == WHOLE_SYSTEM;
         let want = row.change(value.unwrap_or_default(), &self.goal).filter(|_| is_shown)?;
@@ -368,35 +335,26 @@ impl Standard<'_> {
     }
 }
 
-/// Returns whether a text has only characters that mean nothing to a shell, or are what values have: `4096 131072 6291456`, `*IFC`.
-fn is_plain(text: &str) -> bool {
-    text.chars().all(|char| char.is_ascii_alphanumeric() || " ._-+:/,=%*@".contains(char))
-}
-
-const ROUTE_MTU: &str = "route mtu";
-const ROUTE_MSS: &str = "route advmss";
-const ROUTE_CONTROL: &str = "route congctl";
-const OF_ROUTE: &str = "If ip(8) has another route with the same destination and metric, it may change that one: delete and add it instead. The \
-    change lasts until the next boot, or until the network configuration sets the route anew.";
 /// The effects of settings that set a window.
 const WINDOWS: [Effect; 2] = [Effect::ReceiveWindow, Effect::SendWindow];
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::time::Duration;
 
     /// Returns what a path of 63 ms and 1 Gbit/s with the share `loss` of lost packets makes of a paste.
-    fn audited(paste: &str, loss: f64) -> Audited {
+    pub(crate) fn audited(paste: &str, loss: f64) -> Audited {
         let host = crate::audit::host::read(paste.as_bytes(), "paste", None).unwrap().unwrap();
         Audited::new(host, &Path { loss, ..Path::new(Duration::from_millis(63), Rate(1_000_000_000)) })
     }
 
-    fn megabits(rate: Option<Rate>) -> f64 {
+    pub(crate) fn megabits(rate: Option<Rate>) -> f64 {
         (rate.unwrap().0 as f64 / 1e4).round() / 1e2
     }
 
-    const BUFFERS: &str = "net.ipv4.tcp_rmem = 4096 131072 33554432\nnet.ipv4.tcp_wmem = 4096 16384 33554432\n";
+    pub(crate) const BUFFERS: &str =
+        "net.ipv4.tcp_rmem = 4096 131072 33554432\nnet.ipv4.tcp_wmem = 4096 16384 33554432\n";
     const LINE: f64 = 973.33;
 
     #[test]
@@ -442,6 +400,10 @@ mod tests {
         let netsh = "Receive Window Auto-Tuning Level : normal\nAdd-On Congestion Control Provider : none\n";
         let host = audited(netsh, 1e-5);
         assert_eq!((host.rates()[0], host.doubt.is_none()), (reno.rates()[0], true));
+        assert_eq!((host.tuned, host.findings.len()), (host.rates()[0], 0), "no command changes it");
+        // Where there are templates, they have it.
+        let templates = "PS> Get-NetTCPSetting\nSettingName : Internet\nAutoTuningLevelLocal : Normal\n";
+        assert!(audited(&format!("{netsh}{templates}"), 1e-5).doubt.is_some());
     }
 
     /// The command that a doubt names is one that the host has.
@@ -505,38 +467,5 @@ mod tests {
         let host = audited(&format!("net.ipv4.tcp_rmem = 4096 131072 6291456\n{peer}"), 0.0);
         assert_eq!(host.window, Some(Bytes(65_536)));
         assert!(host.findings.iter().any(|finding| finding.change.is_some()) && host.first().is_none());
-    }
-
-    /// Returns setting, value wanted and command of each finding on a path with an MTU and a share of lost packets.
-    fn changes(paste: &str, mtu: u32, loss: f64) -> Vec<(&'static str, String, String)> {
-        let host = crate::audit::host::read(paste.as_bytes(), "paste", None).unwrap().unwrap();
-        let path = Path { mtu, loss, ..Path::new(Duration::from_millis(63), Rate(1_000_000_000)) };
-        let findings = Audited::new(host, &path).findings.into_iter();
-        findings
-            .map(|finding| (finding.setting, finding.change.unwrap()))
-            .map(|(setting, change)| (setting, change.want, change.set_now))
-            .collect()
-    }
-
-    /// A route whose packets are as large as the path's is no finding. A smaller one has one change, for MTU and MSS.
-    #[test]
-    fn the_packets_of_a_route_are_compared_with_those_of_the_path() {
-        let route = |metrics: &str| format!("$ ip route\ndefault via 10.0.0.1 dev e0 {metrics}\n");
-        assert_eq!(changes(&route("mtu lock 1200 advmss 1160"), 1200, 0.0), []);
-        let words = "mtu lock 1400 advmss 1360";
-        let change = (words.to_string(), format!("ip route change ROUTE {words} && ip route flush cache"));
-        let found = changes(&route("mtu lock 1000 advmss 960"), 1400, 0.0);
-        assert_eq!(found.len(), 2);
-        assert!(found.into_iter().all(|(_, want, set_now)| (want, set_now) == change));
-    }
-
-    #[test]
-    fn the_congestion_control_of_a_route_counts() {
-        let paste =
-            format!("{BUFFERS}net.ipv4.tcp_congestion_control = bbr\n$ ip route\ndefault dev e0 congctl reno\n");
-        assert!(megabits(audited(&paste, 1e-4).rates()[0]) < 30.0);
-        let change = ("route congctl", "bbr".to_string(), "ip route change ROUTE congctl bbr".to_string());
-        assert_eq!(changes(&paste, 1500, 1e-4), [change]);
-        assert_eq!(changes(&paste, 1500, 0.0), []);
     }
 }

@@ -3,6 +3,7 @@
 //! [`paste`] gives the lines of a source, [`host`] reads them with the reader of each system, [`finding`] compares what they
 //! show with the path, and `text`, `json`, `migration` and `page` show that.
 
+mod change;
 mod collect;
 mod finding;
 mod host;

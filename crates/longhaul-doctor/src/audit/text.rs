@@ -1,6 +1,7 @@
 //! The audit for a terminal, in lines of at most 80 columns where commands allow it.
 
-use super::finding::{Audited, Change, Finding};
+use super::change::Change;
+use super::finding::{Audited, Finding};
 use super::host::{Count, MAX_RANGES};
 use super::migration;
 use super::reader::WHOLE_SYSTEM;

@@ -236,9 +236,10 @@ impl Plan {
         if !is_needed || present.as_ref() == Some(&value) {
             return Ok(());
         }
-        if recorded.is_some_and(|recorded| !recorded.is_ours(present.as_deref())) {
+        let is_ours = recorded.is_some_and(|recorded| recorded.is_ours(present.as_deref()));
+        if present.is_some() && !is_ours {
             return Err(format!(
-                "{} has changed since tune wrote it: move what was added to another file beside it, remove it, and run tune again",
+                "{} is not as tune wrote it: move what is to stay to another file beside it, remove it, and run tune again",
                 Place::File
             ));
         }

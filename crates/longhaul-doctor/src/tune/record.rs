@@ -30,8 +30,11 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Whether `now` is the value before, or one of tune.
+    /// Whether `now` is the value before, or one of tune. A file that is gone has nothing that could be lost.
     pub(super) fn is_ours(&self, now: Option<&str>) -> bool {
+        if self.place == Place::File && now.is_none() {
+            return true;
+        }
         let is_now = |value: Option<&str>| self.place.is_same(now, value);
         is_now(self.old.as_deref()) || self.set.iter().any(|value| is_now(Some(value)))
     }

@@ -434,8 +434,11 @@ fn the_file_of_tune_sets_only_what_is_tune_s() {
         assert_eq!(written.matches('=').count(), 1, "{written}");
         fs::write(FILE, format!("{written}net.ipv4.tcp_fin_timeout = 20\n")).unwrap();
         let why = tuned(&host(), 1).unwrap_err();
-        assert!(why.starts_with(FILE) && why.contains("has changed since tune wrote it"), "{why}");
-        fs::write(FILE, &written).unwrap();
+        assert!(why.starts_with(FILE) && why.contains("is not as tune wrote it"), "{why}");
+        // As the message says.
+        fs::remove_file(FILE).unwrap();
+        assert_eq!(tuned(&host(), 1), Ok(true), "without the file");
+        assert_eq!(fs::read_to_string(FILE).unwrap(), written);
         set("net.ipv4.tcp_rmem", "8192 131072 900000000");
         assert_eq!(tuned(&host(), 1), Ok(true), "its file");
         let text = fs::read_to_string(FILE).unwrap();
@@ -443,6 +446,12 @@ fn the_file_of_tune_sets_only_what_is_tune_s() {
         assert_eq!(tuned(&host(), 1), Ok(false), "a second time");
         roll_back(&host()).unwrap();
         assert!(!std::path::Path::new(FILE).exists());
+        // Without a record, nobody knows whose a file is.
+        fs::remove_file(RECORD).unwrap();
+        fs::write(FILE, &written).unwrap();
+        let why = tuned(&host(), 1000).unwrap_err();
+        assert!(why.contains("is not as tune wrote it"), "{why}");
+        assert_eq!(fs::read_to_string(FILE).unwrap(), written);
     });
 }
 
@@ -463,7 +472,7 @@ fn a_value_of_somebody_else_or_a_better_one_is_not_taken_over() {
         assert_eq!(value("net.ipv4.tcp_adv_win_scale"), "5");
         let text = fs::read_to_string(FILE).unwrap();
         assert!(!text.contains("tcp_adv_win_scale") && text.contains("tcp_timestamps = 2\n"), "{text}");
-        let plan = Plan::new(&path(1), None, None).unwrap();
+        let plan = Plan::new(&path(1), None, Record::read().unwrap().as_ref()).unwrap();
         let late =
             "net.ipv4.tcp_wmem: /etc/sysctl.d/99-x.conf sets it to 4096 16384 4194304 at boot, and is read last.";
         assert!(plan.notes.iter().any(|note| note == late), "{:?}", plan.notes);

@@ -72,8 +72,9 @@ impl Windows {
             ["get-nettcpsetting" | "get-netoffloadglobalsetting", ..] => {}
             _ => return false,
         }
-        let is_other = |word: &&str| word.strip_prefix("template=").is_some_and(|template| template != "internet");
-        self.is_other_template = words.iter().any(is_other);
+        let template = words.iter().skip_while(|word| !word.starts_with("sup")).nth(1);
+        let template = template.map(|word| word.strip_prefix("template=").unwrap_or(word));
+        self.is_other_template = template.is_some_and(|template| template != "internet");
         self.current = None;
         self.table = Table::default();
         true
@@ -203,6 +204,8 @@ impl Windows {
     fn add_control(&self, facts: &mut Facts) {
         let of_template = self
             .counting()
+            .filter(|template| template.name != UNNAMED)
+            .chain(self.counting())
             .find_map(|template| Some(Control::new(PROVIDER, template.value(PROVIDER)?, &template.place())));
         let global = |name: &str| self.global.iter().find(|shown| shown.name == name);
         let of_netsh = || Some(Control::new(CONGESTION, &global(CONGESTION)?.value, WHOLE_SYSTEM));
@@ -213,10 +216,11 @@ impl Windows {
             let response = if value == NONE { Some(LossResponse::Reno) } else { control.response };
             Some(Control { response, ..control })
         };
-        facts.control = of_template.or_else(of_netsh).or_else(added);
+        let has_templates = self.templates.iter().any(|template| template.name != UNNAMED);
+        facts.control = of_template.or_else(of_netsh).or_else(|| added().filter(|_| !has_templates));
         let row = System::named("windows").and_then(System::congestion_control);
         let of_netsh = row.and_then(|row| row.elsewhere).map(|elsewhere| elsewhere.read);
-        facts.control_read = of_netsh.filter(|_| self.templates.is_empty()).or(row.map(|row| row.read));
+        facts.control_read = of_netsh.filter(|_| !has_templates).or(row.map(|row| row.read));
     }
 
     fn add_hints(&self, facts: &mut Facts) {
@@ -241,11 +245,11 @@ impl Windows {
 }
 
 impl Windows {
-    /// Returns the templates that count: Internet, else those that may serve a WAN.
+    /// Returns the templates that count: Internet, else those that may serve a WAN. What has no template always does.
     fn counting(&self) -> impl Iterator<Item = &Template> {
         let has_internet = self.templates.iter().any(|template| template.name == INTERNET);
         let counts = move |template: &&Template| match has_internet {
-            true => template.name == INTERNET,
+            true => [INTERNET, UNNAMED].contains(&template.name.as_str()),
             false => !["Compat", "Datacenter", "DatacenterCustom"].contains(&template.name.as_str()),
         };
         self.templates.iter().filter(counts)

@@ -2,6 +2,7 @@
 
 use crate::audit::reader::{Control, Facts, Shown, WindowLimit};
 use crate::audit::systems::values::{Bad, number};
+use longhaul_core::advice::LINUX;
 use longhaul_units::Bytes;
 
 /// The routes with metrics that a paste shows.
@@ -128,9 +129,10 @@ impl Route {
     }
 }
 
-/// Returns the control that is slower after a loss. One without a law may be any.
+/// Returns the control that is slower after a loss. One without a law may be any; one that is not shown is the default.
 fn slower(known: Option<Control>, other: Control) -> Option<Control> {
-    [known, Some(other)].into_iter().flatten().min_by_key(|control| control.response)
+    let response = known.as_ref().map_or(Some(LINUX.response), |control| control.response);
+    if other.response < response { Some(other) } else { known }
 }
 
 /// Returns the metrics in a line.
