@@ -385,9 +385,12 @@ fn of_windows_the_template_internet_counts() {
     assert_eq!((&found["window_bytes"], changes(&found).len()), (&(65_535u64 << 8).into(), 0), "{found}");
     // What belongs to no template counts besides.
     let of_all = "PS> Get-NetOffloadGlobalSetting\nReceiveSideScaling : Disabled\n";
-    let found = host(format!("{text}{of_all}").as_bytes(), USUAL).unwrap();
+    let other =
+        "PS> Get-NetTCPSetting -SettingName Datacenter | fl AutoTuningLevelLocal\nAutoTuningLevelLocal : Restricted\n";
+    let add_on = "C:\\>netsh int tcp show global\nAdd-On Congestion Control Provider : none\n";
+    let found = host(format!("{text}{of_all}{other}{add_on}").as_bytes(), USUAL).unwrap();
     assert_eq!(pairs(&found["findings"], "setting"), [("ReceiveSideScaling", "Disabled")]);
-    let netsh = "C:\\>netsh int tcp show supplemental\nCongestion Control Provider : cubic\n\
+    let netsh = "C:\\>netsh int tcp show supplemental | findstr Provider\nCongestion Control Provider : cubic\n\
         C:\\>netsh int tcp show supplemental template=internetcustom\nCongestion Control Provider : newreno\n\
         C:\\>netsh int tcp show supplemental datacenter\nCongestion Control Provider : dctcp\n\
         C:\\>netsh int tcp show global\nReceive Window Auto-Tuning Level : normal\nAdd-On Congestion Control Provider : none\n";

@@ -83,8 +83,9 @@ pub(super) const METRIC: &str = "route ";
 const MTU: &str = "route mtu";
 const MSS: &str = "route advmss";
 pub(super) const CONTROL: &str = "route congctl";
-const NOTE: &str = "ip(8) takes `rto_min` without `lock`. If it has another route with the same destination and metric, it may change \
-    that one: delete and add it instead. The change lasts until the next boot, or until the network configuration sets the route anew.";
+const NOTE: &str = "Metrics stand before the first `nexthop`. ip(8) takes no `lock` behind `rto_min`, and no `linkdown`. If there is another \
+    route with the same destination and metric, it may change that one: delete and add it instead. The change lasts until the next boot, or \
+    until the network configuration sets the route anew.";
 
 #[cfg(test)]
 mod tests {

@@ -140,9 +140,14 @@ pub(super) fn roll_back(host: &Host, record: Record) -> io::Result<RolledBack> {
         record.changes.into_iter().partition(|change| change.place == Place::File);
     let places: Vec<(Change, Undone)> = others.into_iter().chain(of_file).map(undo).collect();
     host.remove_unfinished(Path::new(FILE))?;
-    let left = places.iter().filter(|(_, undone)| *undone != Undone::Restored).map(|(change, _)| change.clone());
+    // A file that stays sets the sysctls again at boot.
+    let is_left = |(_, undone): &&(Change, Undone)| *undone != Undone::Restored;
+    let is_file_left = places.iter().filter(is_left).any(|(change, _)| change.place == Place::File);
+    let is_kept = |(change, undone): &&(Change, Undone)| {
+        *undone != Undone::Restored || is_file_left && matches!(change.place, Place::Sysctl(_))
+    };
     let mut rest = Record::new();
-    rest.changes = left.collect();
+    rest.changes = places.iter().filter(is_kept).map(|(change, _)| change.clone()).collect();
     match rest.changes.is_empty() {
         true => Record::remove(host)?,
         false => rest.write(host)?,

@@ -32,7 +32,8 @@ impl Place {
         let read = match self {
             Place::Sysctl(name) => fs::read_to_string(sysctl_path(name)).map(|text| one_line(&text)),
             Place::Route(network) => return route::read(network),
-            Place::File => fs::read_to_string(FILE),
+            // An administrator may have added what is no UTF-8.
+            Place::File => fs::read(FILE).map(|text| String::from_utf8_lossy(&text).into_owned()),
         };
         match read {
             Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -67,7 +67,8 @@ pub(super) fn left(ended: &RolledBack) -> Vec<String> {
             Undone::Restored => None,
             Undone::Failed(why) => Some(format!("{place}: {why}; run `longhaul tune --rollback` again")),
             Undone::Foreign(_) if *place == Place::File => Some(format!(
-                "{FILE} has changed since tune wrote it, and stays; remove it, and run `longhaul tune --rollback` again"
+                "{FILE} is not as tune wrote it, and stays: move what is to stay to another file beside it, remove it, and run \
+                 `longhaul tune --rollback` again"
             )),
             Undone::Foreign(now) => Some(format!(
                 "{place} is {}, and stays: the value of tune is {}, and before it was {}; set it to one of these and run `longhaul tune \

@@ -72,10 +72,11 @@ impl Windows {
             ["get-nettcpsetting" | "get-netoffloadglobalsetting", ..] => {}
             _ => return false,
         }
-        let template = words.iter().skip_while(|word| !word.starts_with("sup")).nth(1);
-        let template = template.map(|word| word.strip_prefix("template=").unwrap_or(word));
-        self.is_other_template = template.is_some_and(|template| template != "internet");
-        self.current = None;
+        let behind = |begin: &str| words.iter().skip_while(|word| !word.starts_with(begin)).nth(1);
+        let name = behind("sup").map(|word| word.strip_prefix("template=").unwrap_or(word));
+        let known = |name: &str| TEMPLATES.iter().find(|known| known.eq_ignore_ascii_case(name)).copied();
+        self.is_other_template = name.and_then(known).is_some_and(|name| name != INTERNET);
+        self.current = behind("-settingname").and_then(|name| known(name)).and_then(|name| self.template(name));
         self.table = Table::default();
         true
     }
@@ -158,6 +159,9 @@ impl Windows {
 
     /// Keeps a property of the template that is being read.
     fn keep_property(&mut self, property: &str, value: &str) {
+        if OFFLOADS.contains(&property) && is_word(value) {
+            return keep(&mut self.global, property, value, "Get-NetOffloadGlobalSetting");
+        }
         let at = self.current.or_else(|| self.template(UNNAMED));
         let Some(template) = at.map(|at| &mut self.templates[at]) else { return };
         // A cell that does not fit ends in dots.
@@ -202,11 +206,10 @@ impl Windows {
 
     /// Adds the congestion control: that of the template, else the one that releases without templates have.
     fn add_control(&self, facts: &mut Facts) {
-        let of_template = self
-            .counting()
-            .filter(|template| template.name != UNNAMED)
-            .chain(self.counting())
-            .find_map(|template| Some(Control::new(PROVIDER, template.value(PROVIDER)?, &template.place())));
+        let of_template = |is_named: bool| {
+            let mut templates = self.counting().filter(|template| (template.name != UNNAMED) == is_named);
+            templates.find_map(|template| Some(Control::new(PROVIDER, template.value(PROVIDER)?, &template.place())))
+        };
         let global = |name: &str| self.global.iter().find(|shown| shown.name == name);
         let of_netsh = || Some(Control::new(CONGESTION, &global(CONGESTION)?.value, WHOLE_SYSTEM));
         let added = || {
@@ -217,7 +220,8 @@ impl Windows {
             Some(Control { response, ..control })
         };
         let has_templates = self.templates.iter().any(|template| template.name != UNNAMED);
-        facts.control = of_template.or_else(of_netsh).or_else(|| added().filter(|_| !has_templates));
+        let added = || added().filter(|_| !has_templates);
+        facts.control = of_template(true).or_else(of_netsh).or_else(|| of_template(false)).or_else(added);
         let row = System::named("windows").and_then(System::congestion_control);
         let of_netsh = row.and_then(|row| row.elsewhere).map(|elsewhere| elsewhere.read);
         facts.control_read = of_netsh.filter(|_| !has_templates).or(row.map(|row| row.read));
@@ -227,7 +231,10 @@ impl Windows {
         let of_templates = self.counting();
         let of_templates =
             of_templates.flat_map(|template| template.values.iter().map(|shown| (template.place(), shown)));
-        let all = self.global.iter().map(|shown| (WHOLE_SYSTEM.to_string(), shown)).chain(of_templates);
+        // The control of releases without templates hurts only if it is in force.
+        let is_in_force = facts.control.as_ref().is_some_and(|control| control.setting == ADD_ON);
+        let of_all = self.global.iter().filter(|shown| shown.name != ADD_ON || is_in_force);
+        let all = of_all.map(|shown| (WHOLE_SYSTEM.to_string(), shown)).chain(of_templates);
         for (place, shown) in all {
             // One switch has two names.
             let is_switch = [OVERRIDDEN.setting, "ScalingHeuristics"].contains(&shown.name.as_str());
@@ -245,11 +252,11 @@ impl Windows {
 }
 
 impl Windows {
-    /// Returns the templates that count: Internet, else those that may serve a WAN. What has no template always does.
+    /// Returns the templates that count: Internet, else those that may serve a WAN.
     fn counting(&self) -> impl Iterator<Item = &Template> {
         let has_internet = self.templates.iter().any(|template| template.name == INTERNET);
         let counts = move |template: &&Template| match has_internet {
-            true => [INTERNET, UNNAMED].contains(&template.name.as_str()),
+            true => template.name == INTERNET,
             false => !["Compat", "Datacenter", "DatacenterCustom"].contains(&template.name.as_str()),
         };
         self.templates.iter().filter(counts)
@@ -389,6 +396,8 @@ const PROPERTIES: &[&str] = &[
     "AutoTuningLevelEffective", "AutoTuningLevelGroupPolicy", "AutoTuningLevelLocal", PROVIDER, "EcnCapability",
     "ReceiveSegmentCoalescing", "ReceiveSideScaling", "ScalingHeuristics", "Timestamps",
 ];
+/// Those of `Get-NetOffloadGlobalSetting`, which belong to no template.
+const OFFLOADS: &[&str] = &["ReceiveSegmentCoalescing", "ReceiveSideScaling"];
 const TEMPLATES: &[&str] = &["Automatic", "Compat", "Datacenter", "DatacenterCustom", "Internet", "InternetCustom"];
 /// Values that hurt without a window. Timestamps are not among them: off is the default, and to be left (windowsserverdocs).
 const BAD: &[Bad] = &[
