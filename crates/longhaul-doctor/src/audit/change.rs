@@ -83,8 +83,8 @@ pub(super) const METRIC: &str = "route ";
 const MTU: &str = "route mtu";
 const MSS: &str = "route advmss";
 pub(super) const CONTROL: &str = "route congctl";
-const NOTE: &str = "Metrics stand before the first `nexthop`. ip(8) takes no `lock` behind `rto_min`, and no `linkdown`. If there is another \
-    route with the same destination and metric, it may change that one: delete and add it instead. The change lasts until the next boot, or \
+const NOTE: &str = "Metrics stand before the first `nexthop`. Leave out `lock` behind `rto_min`, and `expires`, `nhid` and `linkdown`: ip(8) does \
+    not take them back. If there is another route with the same destination and metric, it may change that one: delete and add it instead. The change lasts until the next boot, or \
     until the network configuration sets the route anew.";
 
 #[cfg(test)]

@@ -140,14 +140,15 @@ pub(super) fn roll_back(host: &Host, record: Record) -> io::Result<RolledBack> {
         record.changes.into_iter().partition(|change| change.place == Place::File);
     let places: Vec<(Change, Undone)> = others.into_iter().chain(of_file).map(undo).collect();
     host.remove_unfinished(Path::new(FILE))?;
-    // A file that stays sets the sysctls again at boot.
-    let is_left = |(_, undone): &&(Change, Undone)| *undone != Undone::Restored;
-    let is_file_left = places.iter().filter(is_left).any(|(change, _)| change.place == Place::File);
-    let is_kept = |(change, undone): &&(Change, Undone)| {
-        *undone != Undone::Restored || is_file_left && matches!(change.place, Place::Sysctl(_))
+    let is_file_left = places.iter().any(|(change, undone)| change.place == Place::File && *undone != Undone::Restored);
+    let left = |(change, undone): &(Change, Undone)| {
+        let is_restored = *undone == Undone::Restored;
+        // The file sets the sysctls again at boot.
+        let is_kept = !is_restored || is_file_left && matches!(change.place, Place::Sysctl(_));
+        is_kept.then(|| Change { is_restored, ..change.clone() })
     };
     let mut rest = Record::new();
-    rest.changes = places.iter().filter(is_kept).map(|(change, _)| change.clone()).collect();
+    rest.changes = places.iter().filter_map(left).collect();
     match rest.changes.is_empty() {
         true => Record::remove(host)?,
         false => rest.write(host)?,

@@ -341,6 +341,18 @@ fn a_foreign_value_stays_and_is_named() {
         assert_eq!((value("net.ipv4.tcp_rmem").as_str(), fs::read(FILE).unwrap()), ("1000 2000 3000", edited));
         // The others are restored. Their old values stay in the record, for the file sets its own again at boot.
         assert_eq!(value("net.ipv4.tcp_wmem"), "4096 16384 4000000");
+        let record = Record::read().unwrap();
+        // A later tune takes no value from it, and a value that somebody has set since is the old one then.
+        let is_line = |(place, _): &(Place, String)| *place == Place::Sysctl("net.ipv4.tcp_wmem".into());
+        let kept = fs::read(FILE).unwrap();
+        fs::remove_file(FILE).unwrap();
+        let slow = Path { rate: Rate(1_000_000), ..path(1) };
+        assert!(!Plan::new(&slow, None, record.as_ref()).unwrap().file_lines.iter().any(is_line));
+        let mut later = record.unwrap();
+        let wmem = Place::Sysctl("net.ipv4.tcp_wmem".into());
+        later.note(&wmem, Some("4096 16384 5000000"), "4096 16384 16000000");
+        assert_eq!(later.change(&wmem).unwrap().old.as_deref(), Some("4096 16384 5000000"));
+        fs::write(FILE, kept).unwrap();
         set("net.ipv4.tcp_rmem", "8192 131072 31500000");
         set("net.ipv4.tcp_wmem", "4096 16384 15750000");
         fs::remove_file(FILE).unwrap();

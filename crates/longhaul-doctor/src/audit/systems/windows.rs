@@ -73,9 +73,11 @@ impl Windows {
             _ => return false,
         }
         let behind = |begin: &str| words.iter().skip_while(|word| !word.starts_with(begin)).nth(1);
-        let name = behind("sup").map(|word| word.strip_prefix("template=").unwrap_or(word));
         let known = |name: &str| TEMPLATES.iter().find(|known| known.eq_ignore_ascii_case(name)).copied();
-        self.is_other_template = name.and_then(known).is_some_and(|name| name != INTERNET);
+        // A pipe or another command may follow.
+        let name = behind("sup").and_then(|word| word.split(['|', '>', '&']).next()).unwrap_or_default();
+        let name = name.strip_prefix("template=").unwrap_or(name).trim_matches('"');
+        self.is_other_template = !name.is_empty() && name != "internet";
         self.current = behind("-settingname").and_then(|name| known(name)).and_then(|name| self.template(name));
         self.table = Table::default();
         true
@@ -219,7 +221,8 @@ impl Windows {
             let response = if value == NONE { Some(LossResponse::Reno) } else { control.response };
             Some(Control { response, ..control })
         };
-        let has_templates = self.templates.iter().any(|template| template.name != UNNAMED);
+        let has_templates =
+            self.templates.iter().any(|template| template.name != UNNAMED && !template.values.is_empty());
         let added = || added().filter(|_| !has_templates);
         facts.control = of_template(true).or_else(of_netsh).or_else(|| of_template(false)).or_else(added);
         let row = System::named("windows").and_then(System::congestion_control);
@@ -254,7 +257,8 @@ impl Windows {
 impl Windows {
     /// Returns the templates that count: Internet, else those that may serve a WAN.
     fn counting(&self) -> impl Iterator<Item = &Template> {
-        let has_internet = self.templates.iter().any(|template| template.name == INTERNET);
+        let is_shown = |template: &Template| template.name == INTERNET && !template.values.is_empty();
+        let has_internet = self.templates.iter().any(is_shown);
         let counts = move |template: &&Template| match has_internet {
             true => template.name == INTERNET,
             false => !["Compat", "Datacenter", "DatacenterCustom"].contains(&template.name.as_str()),
