@@ -5,12 +5,12 @@
 use super::answer::Busy;
 use super::api::{self, Listener};
 use super::source::Source;
-use crate::relay::lock;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use longhaul_relay::lock;
 use longhaul_sys::process::effective_user;
 use std::collections::VecDeque;
 use std::convert::Infallible;

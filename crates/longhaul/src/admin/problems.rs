@@ -6,9 +6,9 @@ use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState,
 use super::time::seconds_since_1970;
 use crate::daemon::control::{Phase, Refusal};
 use crate::figures::age;
-use crate::relay::{DataProblemView, GoneAddress, WaitView};
 use longhaul_core::next_hop::EJECT_AFTER;
 use longhaul_core::permits::Full;
+use longhaul_relay::{DataProblemView, GoneAddress, WaitView};
 
 /// The state of a tunnel from which its problems follow.
 #[derive(Clone, Debug, Default, PartialEq)]

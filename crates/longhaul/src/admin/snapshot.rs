@@ -6,8 +6,8 @@
 
 use crate::daemon::control::Phase;
 use crate::figures::age;
-use crate::relay::CounterValues;
 pub use longhaul_core::next_hop::State as HopStateName;
+use longhaul_relay::CounterValues;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;

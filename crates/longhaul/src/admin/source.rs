@@ -1,8 +1,8 @@
 //! The admin part's access to the process: its commands, its live flows, its start.
 
 use crate::daemon::control::Control;
-use crate::relay::Relay;
 use crate::resources::Resources;
+use longhaul_relay::Relay;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Instant, SystemTime};

@@ -3,8 +3,8 @@
 use super::snapshot::{VerifyResult, VerifyState, VerifyStateName};
 use super::time::{milliseconds, seconds_since_1970};
 use crate::daemon::control::Phase;
-use crate::relay::{Outcome, VerifyView, Whereabouts};
-use crate::verify::Trouble;
+use longhaul_relay::verify::Trouble;
+use longhaul_relay::{Outcome, VerifyView, Whereabouts};
 
 /// Returns `view` without its history. `phase` is that of the process, and `now` is in seconds since 1970 (UTC).
 pub(super) fn summary(view: &VerifyView, phase: Phase, now: f64) -> VerifyState {

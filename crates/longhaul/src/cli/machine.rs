@@ -213,12 +213,12 @@ fn data_ports(tunnel: &Tunnel) -> Option<RangeInclusive<u16>> {
 
 /// A file of `key_file` that cannot be used now, or not by the unit.
 fn unusable_key(path: &Path, rights: &Rights) -> Option<String> {
-    let is_credential = path.starts_with(longhaul::verify::CREDENTIALS);
+    let is_credential = path.starts_with(longhaul_relay::verify::CREDENTIALS);
     let effect = match is_credential {
         true => "systemd makes it when it starts the unit",
         false => "the daemon does not start",
     };
-    match longhaul::verify::load_key(path) {
+    match longhaul_relay::verify::load_key(path) {
         Err(why) => Some(format!("{why}; {effect}")),
         Ok(_) if is_credential => None,
         Ok(_) => rights.cannot_read_key(path),
@@ -340,7 +340,7 @@ fn no_limit(config: &Config, rights: &Rights) -> Option<String> {
 fn unresolved(config: &Config) -> Vec<String> {
     let next_hops = config.tunnels.iter().flat_map(|tunnel| &tunnel.to);
     // Without a runtime nothing is known about names.
-    let found = longhaul::relay::unresolved(next_hops, config.resolver, RESOLVER_PATIENCE).unwrap_or_default();
+    let found = longhaul_relay::unresolved(next_hops, config.resolver, RESOLVER_PATIENCE).unwrap_or_default();
     let failed = found.into_iter().map(|found| (found.name, found.why)).collect();
     config.tunnels.iter().flat_map(|tunnel| unresolved_of(tunnel, &failed)).collect()
 }

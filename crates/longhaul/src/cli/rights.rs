@@ -1,7 +1,7 @@
 //! The rights and the time that longhaul.service gives the daemon: as the unit is installed here, or else as it is shipped. The
 //! rights of the user who runs `longhaul check` say nothing: root has all of them, and most users have none.
 
-use longhaul::verify::key_handover;
+use longhaul_relay::verify::key_handover;
 use longhaul_sys::limits::{Capability, has_capability};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

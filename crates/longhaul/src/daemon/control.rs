@@ -1,8 +1,8 @@
 //! Commands to the daemon: one channel for every client, and one reply to each command. Nothing else reaches into the
 //! relay from outside.
 
-use crate::relay::FlowView;
 use longhaul_config::Tunnel;
+use longhaul_relay::FlowView;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -2,7 +2,7 @@
 
 use super::error::DaemonError;
 use crate::admin;
-use crate::relay::Relay;
+use longhaul_relay::Relay;
 use longhaul_sys::limits;
 use tracing::{info, warn};
 

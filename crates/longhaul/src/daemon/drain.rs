@@ -2,7 +2,7 @@
 //! until SIGTERM, and another command undoes the drain.
 
 use super::control::{DrainUndone, Drained, Reply};
-use crate::relay::Relay;
+use longhaul_relay::Relay;
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep_until};
 

@@ -1,6 +1,6 @@
 //! Errors that keep the daemon from starting, or end it.
 
-use crate::relay::BindError;
+use longhaul_relay::BindError;
 use std::fmt;
 use tokio::task::JoinError;
 

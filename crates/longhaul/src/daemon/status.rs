@@ -6,7 +6,7 @@
 
 use super::control::Refusal;
 use super::notify::tell;
-use crate::relay::Counters;
+use longhaul_relay::Counters;
 use sd_notify::NotifyState;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;

@@ -5,7 +5,7 @@ use super::error::DaemonError;
 use super::notify::{not_reloaded, tell, tell_reloading};
 use super::status;
 use super::tunnels::Tunnels;
-use crate::relay::Relay;
+use longhaul_relay::Relay;
 use longhaul_units::show_duration;
 use sd_notify::NotifyState;
 use std::ops::ControlFlow;

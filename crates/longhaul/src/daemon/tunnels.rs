@@ -5,9 +5,9 @@
 
 use super::control::{RelayCommand, Reply};
 use super::error::DaemonError;
-use crate::relay::{Activated, BindError, Checks, FlowView, Gate, Handle, Listener, Relay, Route, Serving, Verifier};
 use longhaul_config::options::Leg;
 use longhaul_config::{Resolver, Tunnel};
+use longhaul_relay::{Activated, BindError, Checks, FlowView, Gate, Handle, Listener, Relay, Route, Serving, Verifier};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;

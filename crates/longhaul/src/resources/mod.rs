@@ -23,9 +23,9 @@ mod watch;
 
 use crate::admin::snapshot::ResourceState;
 use crate::admin::time::now;
-use crate::relay::{FlowView, Relay, lock};
 use files::Files;
 use longhaul_core::path::{MIN_ACKED_BYTES, WAN_RTT};
+use longhaul_relay::{FlowView, Relay, lock};
 use longhaul_sys::tcp_info::TcpInfo;
 use row::{TCP_RMEM, TCP_WMEM};
 use sample::Sampler;

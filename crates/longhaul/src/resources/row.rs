@@ -2,7 +2,7 @@
 //! little, and the remedy.
 
 use super::sample::Sample;
-use crate::relay::AddressLoad;
+use longhaul_relay::AddressLoad;
 use std::fmt::Write;
 
 /// A resource.
@@ -146,7 +146,7 @@ fn counted(used: Option<u64>, limit: Option<u64>) -> Vec<Reading> {
 
 fn flows_of_tunnels(sample: &Sample) -> Vec<Reading> {
     let limited = sample.load.tunnels.iter().filter(|tunnel| tunnel.max_flows.is_some());
-    let reading = |tunnel: &crate::relay::TunnelLoad| {
+    let reading = |tunnel: &longhaul_relay::TunnelLoad| {
         let readings = counted(Some(tunnel.flows), tunnel.max_flows).into_iter();
         readings.map(|reading| Reading { suffix: format!(" {}", tunnel.name), ..reading }).collect::<Vec<_>>()
     };
@@ -262,8 +262,8 @@ const BBR: &str = "modprobe tcp_bbr; to keep it: tcp_bbr in /etc/modules-load.d/
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::{Load, TunnelLoad};
     use crate::resources::sample::Throttled;
+    use longhaul_relay::{Load, TunnelLoad};
     use std::time::Duration;
 
     fn row(name: &str) -> &'static Row {

@@ -4,7 +4,7 @@ use super::cgroup::{Groups, Memory};
 use super::files::Files;
 use super::parse;
 use super::process::ProcessFigures;
-use crate::relay::Load;
+use longhaul_relay::Load;
 use std::time::{Duration, Instant};
 
 /// Figures of every resource at one moment. `None` where this kernel or container does not show them.

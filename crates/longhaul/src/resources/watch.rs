@@ -108,7 +108,7 @@ const FREE_SHARE: f64 = 0.7;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relay::{AddressLoad, Load};
+    use longhaul_relay::{AddressLoad, Load};
 
     fn with_flows(flows: u64) -> Sample {
         Sample { load: Load { flows, max_flows: 100, ..Load::default() }, ..Sample::default() }

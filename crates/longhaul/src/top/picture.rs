@@ -3,7 +3,7 @@
 
 use crate::admin::snapshot::{FlowState, Snapshot, TunnelState};
 use crate::admin::verdict::Verdict;
-use crate::relay::CounterValues;
+use longhaul_relay::CounterValues;
 use std::collections::HashMap;
 
 /// One snapshot, with the rates since the one before it.

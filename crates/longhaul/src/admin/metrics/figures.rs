@@ -4,10 +4,10 @@ use crate::admin::collect;
 use crate::admin::snapshot::{LegState, Snapshot};
 use crate::admin::source::Source;
 use crate::daemon::control::Status;
-use crate::relay::{Distributions, GroupView, HistogramValues, LegFigures};
 use crate::resources::ProcessFigures;
 use longhaul_config::options::Leg;
 use longhaul_core::path::limit::Limit;
+use longhaul_relay::{Distributions, GroupView, HistogramValues, LegFigures};
 use std::collections::{HashMap, HashSet};
 
 /// Everything that a scrape shows.

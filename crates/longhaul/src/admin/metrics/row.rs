@@ -2,7 +2,7 @@
 
 use super::figures::{Figures, OfLeg};
 use crate::admin::snapshot::{HopState, ResourceState, TunnelState, VerifyState};
-use crate::relay::HistogramValues;
+use longhaul_relay::HistogramValues;
 
 /// A metric.
 pub(super) struct Row {

@@ -1,8 +1,8 @@
 //! Observes the legs of live flows for the distributions of their tunnels. It runs on the admin thread, so the data
 //! workers do no work for it.
 
-use crate::relay::Relay;
 use longhaul_config::options::Leg;
+use longhaul_relay::Relay;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};

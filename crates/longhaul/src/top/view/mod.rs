@@ -205,9 +205,9 @@ mod tests {
     use crate::admin::snapshot::{
         FlowState, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState, VerifyState, VerifyStateName,
     };
-    use crate::relay::CounterValues;
     use crate::top::model::Gone;
     use jiff::tz::TimeZone;
+    use longhaul_relay::CounterValues;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent};

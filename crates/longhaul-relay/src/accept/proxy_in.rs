@@ -1,0 +1,302 @@
+//! Reads the PROXY header of a connection to a tunnel with `proxy_in`, and then starts its flow.
+//!
+//! ```text
+//! accept ──peek──> a part of the header ──wait for more, peek──> the whole header ──read exactly it──> flow
+//!                        └── bad, or not whole in time ──> RST
+//! ```
+//! The bytes are only peeked until the header is whole, so the bytes after it stay in the kernel for splice. A wait for
+//! more bytes costs nothing, although the peeked bytes are still there: the runtime watches sockets edge-triggered, so
+//! each arrival wakes the task once (epoll(7), Q&A 9).
+
+use crate::accept::source_limits;
+use crate::flow;
+use crate::leg::stream::Stream;
+use crate::live::client::{Client, Via};
+use crate::reach::fast_open;
+use crate::state::permits::{Gate, Permit};
+use crate::state::shared::Relay;
+use longhaul_config::Tunnel;
+use longhaul_core::proxy_header::{self, Accepts, Bad, Header, MAX_BYTES};
+use longhaul_sys::splice;
+use longhaul_units::show_duration;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+use tracing::warn;
+
+/// An accepted and allowed connection whose flow has not begun.
+pub(crate) struct Arrived {
+    pub(crate) relay: Arc<Relay>,
+    pub(crate) tunnel: Arc<Tunnel>,
+    /// The tunnel's.
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) accept: Stream,
+    /// Address of the proxy: the far end of `accept`.
+    pub(crate) peer: SocketAddr,
+    // The last field, because fields are dropped in this order, and the permit stands for the descriptor of `accept`.
+    pub(crate) permit: Permit,
+}
+
+/// Why a connection is refused.
+#[derive(Debug)]
+enum Refusal {
+    Bad(Bad),
+    /// The stream ended within the header, or before it.
+    Ended,
+    /// The header was not whole after [`PATIENCE`].
+    Slow,
+    /// The connection failed.
+    Failed(io::Error),
+}
+
+/// Reads the header of a connection and starts its flow, in a task of its own, so that an idle flow does not hold the
+/// state of this one. Resets the connection when its header is bad or late, or when a limit forbids the client another
+/// flow.
+pub(crate) async fn run(accepts: Accepts, mut arrived: Arrived) {
+    let read = tokio::select! {
+        read = timeout(PATIENCE, read_header(&arrived.accept, accepts)) => read.unwrap_or(Err(Refusal::Slow)),
+        // Dropping the connection resets it.
+        () = arrived.relay.is_cut() => return,
+    };
+    let Arrived { relay, tunnel, peer, permit, .. } = &mut arrived;
+    let client = match read {
+        Ok(header) => client_of(header, *peer),
+        Err(refusal) => return refuse(&arrived, &refusal),
+    };
+    if source_limits::admit(relay, tunnel, &client, permit) {
+        let Arrived { relay, tunnel, gate, accept, permit, .. } = arrived;
+        tokio::spawn(flow::run(relay, tunnel, gate, accept, client, permit));
+    }
+}
+
+/// Reads exactly the header from `accept`. Dropping this future loses no byte.
+async fn read_header(accept: &Stream, accepts: Accepts) -> Result<Header, Refusal> {
+    let mut bytes = vec![0; MAX_BYTES];
+    let header = poll_fn(|cx| poll_header(accept, accepts, &mut bytes, cx)).await?;
+    fast_open::consume(accept, header.bytes).map_err(Refusal::Failed)?;
+    accept.note_received_beside(header.bytes as i64);
+    Ok(header)
+}
+
+fn poll_header(
+    accept: &Stream,
+    accepts: Accepts,
+    bytes: &mut [u8],
+    cx: &mut Context<'_>,
+) -> Poll<Result<Header, Refusal>> {
+    loop {
+        let mut ready = ready!(accept.poll_read_ready(cx)).map_err(Refusal::Failed)?;
+        // Asked before the peek, so that the peek sees every byte before the end.
+        let has_ended = ready.ready().is_read_closed();
+        let peeked = match splice::peek(accept, bytes) {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => 0,
+            peeked => peeked.map_err(Refusal::Failed)?,
+        };
+        match proxy_header::read(&bytes[..peeked], accepts) {
+            Ok(Some(header)) => return Poll::Ready(Ok(header)),
+            Ok(None) if has_ended => return Poll::Ready(Err(Refusal::Ended)),
+            Ok(None) => ready.clear_ready(),
+            Err(bad) => return Poll::Ready(Err(Refusal::Bad(bad))),
+        }
+    }
+}
+
+/// Returns the client that `header` names, or the sender of the header if it names none.
+fn client_of(header: Header, proxy: SocketAddr) -> Client {
+    match header.ends {
+        None => proxy.into(),
+        Some(ends) => Client::Via(Box::new(Via { client: ends.client, to: ends.to, proxy })),
+    }
+}
+
+fn refuse(Arrived { relay, tunnel, gate, peer, .. }: &Arrived, why: &Refusal) {
+    gate.counters.count(|counters| &counters.refused);
+    gate.counters.count(|counters| &counters.bad_proxy_headers);
+    if let Some(more) = relay.lines.header.pass(&tunnel.name, Instant::now()) {
+        warn!(tunnel = %tunnel.name, %peer, %why, more, "refused: no valid PROXY header");
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Bad(bad) => bad.fmt(f),
+            Refusal::Ended => f.write_str("the connection ended before a whole header"),
+            Refusal::Slow => write!(f, "no whole header in {}", show_duration(PATIENCE)),
+            Refusal::Failed(err) => write!(f, "recv: {err}"),
+        }
+    }
+}
+
+/// Time in which the whole header must arrive. A proxy sends it at once, so this allows for three lost packets.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_config::NextHop;
+    use longhaul_core::wire::answer::{Frame, Frames, Next, Report};
+    use longhaul_core::wire::probe::Preface;
+    use socket2::SockRef;
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    const HEADER: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 51234 6000\r\n";
+
+    /// Returns both ends of a connection. The first one is the accept leg.
+    fn pair() -> (Stream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.set_nodelay(true).unwrap();
+        let accept = listener.accept().unwrap().0;
+        accept.set_nonblocking(true).unwrap();
+        let accept = Stream::new(accept.into()).unwrap();
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
+        (accept, client)
+    }
+
+    fn arrived(relay: &Arc<Relay>, accept: Stream, server: SocketAddr) -> Arrived {
+        let gate = relay.gate();
+        relay.permit([(&gate, None)]);
+        let hop = NextHop::new(server.ip().to_string(), server.port());
+        let tunnel = Arc::new(Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop]));
+        let permit = gate.try_enter().unwrap();
+        let peer = SockRef::from(&accept).peer_addr().unwrap().as_socket().unwrap();
+        Arrived { relay: relay.clone(), tunnel, gate, accept, peer, permit }
+    }
+
+    /// The header comes in two parts, split at every byte. Between them the task sleeps: each arrival polls it once.
+    #[tokio::test]
+    async fn a_header_in_two_parts_is_read_exactly_and_the_wait_costs_nothing() {
+        for split in 1..HEADER.len() {
+            let (accept, mut client) = pair();
+            client.write_all(&HEADER[..split]).unwrap();
+            // So that the first poll sees the first part.
+            poll_fn(|cx| accept.poll_read_ready(cx).map(drop)).await;
+            let mut polls = 0;
+            let mut bytes = vec![0; MAX_BYTES];
+            let header = poll_fn(|cx| {
+                polls += 1;
+                let polled = poll_header(&accept, Accepts::Any, &mut bytes, cx);
+                if polls == 1 {
+                    assert!(polled.is_pending());
+                    client.write_all(&[&HEADER[split..], b"after"].concat()).unwrap();
+                }
+                polled
+            });
+            let header = header.await.unwrap();
+            assert_eq!((header.bytes, header.ends.unwrap().client.to_string()), (46, "192.0.2.7:51234".into()));
+            assert!(polls <= 3, "split at {split}: {polls} polls");
+            fast_open::consume(&accept, header.bytes).unwrap();
+            let mut rest = [0; 100];
+            let read = splice::receive(&accept, &mut rest).unwrap();
+            assert_eq!(&rest[..read], b"after");
+        }
+    }
+
+    /// In virtual time, which moves only while no task runs.
+    #[tokio::test(start_paused = true)]
+    async fn a_header_that_is_not_whole_after_5_s_is_refused() {
+        let relay = Relay::new(100);
+        for part in [&b""[..], b"P", b"PROXY TCP4 192.0.2.7 198.51.100.1 51234 6000\r"] {
+            let (accept, mut client) = pair();
+            client.write_all(part).unwrap();
+            let start = tokio::time::Instant::now();
+            run(Accepts::Any, arrived(&relay, accept, client.peer_addr().unwrap())).await;
+            let waited = start.elapsed();
+            assert!((PATIENCE..PATIENCE * 2).contains(&waited), "{waited:?}");
+            assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        }
+        assert_eq!(relay.counters.bad_proxy_headers.load(Relaxed), 3);
+        assert_eq!((relay.counters.refused.load(Relaxed), relay.counters.accepted.load(Relaxed)), (3, 0));
+        relay.ended().await; // every permit has come back
+    }
+
+    #[tokio::test]
+    async fn every_truncation_is_refused_at_once() {
+        let relay = Relay::new(100);
+        for end in 0..HEADER.len() {
+            let (accept, mut client) = pair();
+            client.write_all(&HEADER[..end]).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            run(Accepts::Any, arrived(&relay, accept, client.peer_addr().unwrap())).await;
+            assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset, "{end} bytes");
+        }
+        assert_eq!(relay.counters.bad_proxy_headers.load(Relaxed), HEADER.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn a_cut_ends_the_wait_for_a_header() {
+        let relay = Relay::new(100);
+        let (accept, mut client) = pair();
+        let waiting = tokio::spawn(run(Accepts::Any, arrived(&relay, accept, client.peer_addr().unwrap())));
+        tokio::task::yield_now().await;
+        relay.cut();
+        waiting.await.unwrap();
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(relay.counters.refused.load(Relaxed), 0);
+    }
+
+    /// A stream that breaks after its header must not look as if it had ended: the kernel counts the header's bytes too.
+    #[tokio::test]
+    async fn a_header_does_not_hide_that_a_client_was_reset() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let relay = Relay::new(100);
+        let (accept, mut client) = pair();
+        client.write_all(&[HEADER, b"half"].concat()).unwrap();
+        tokio::spawn(run(Accepts::Any, arrived(&relay, accept, server.local_addr().unwrap())));
+        let far = server.accept().await.unwrap().0.into_std().unwrap();
+        far.set_nonblocking(false).unwrap();
+        assert_eq!(relay.flows()[0].peer.to_string(), "192.0.2.7:51234");
+        assert_eq!(relay.flows()[0].proxy, client.local_addr().ok());
+        SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(client);
+        let mut got = Vec::new();
+        let read = tokio::task::spawn_blocking(move || ((&far).read_to_end(&mut got).unwrap_err().kind(), got)).await;
+        let (err, got) = read.unwrap();
+        assert_eq!(err, ErrorKind::ConnectionReset);
+        assert!(b"half".starts_with(&got));
+        relay.ended().await;
+        assert_eq!(relay.counters.reset_by_peer.load(Relaxed), 1);
+    }
+
+    /// A proxy on this host speaks for hosts elsewhere, which must not send a preface to a final host.
+    #[tokio::test]
+    async fn a_probe_through_a_proxy_on_this_host_is_not_passed_on() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let relay = Relay::new(100);
+        let (accept, mut client) = pair();
+        let preface = Preface { hops: 1, echo_bytes: 0, nonce: [7; 16] }.bytes();
+        client.write_all(&[HEADER, &preface].concat()).unwrap();
+        tokio::spawn(run(Accepts::Any, arrived(&relay, accept, server.local_addr().unwrap())));
+        let far = server.accept().await.unwrap().0.into_std().unwrap();
+        far.set_nonblocking(false).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let (mut reached, mut said) = (Vec::new(), Vec::new());
+        let read = tokio::task::spawn_blocking(move || {
+            let ends = ((&far).read_to_end(&mut reached).is_ok(), client.read_to_end(&mut said).is_ok());
+            (ends, reached, said)
+        });
+        let (ends, reached, said) = read.await.unwrap();
+        assert_eq!((ends, reached), ((true, true), Vec::new()));
+        let mut frames = Frames::default();
+        let report = said.into_iter().find_map(|byte| frames.take(byte).unwrap());
+        assert!(matches!(report, Some(Frame::Report(Report { next: Next::NotPassedOn, .. }))), "{report:?}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_counts_its_header() {
+        let (accept, mut client) = pair();
+        client.write_all(HEADER).unwrap();
+        let header = read_header(&accept, Accepts::V1).await.unwrap();
+        assert_eq!((header.bytes, accept.received_beside(), accept.header_sent()), (HEADER.len(), 46, 0));
+        assert!(splice::peek(accept.as_fd(), &mut [0]).is_err_and(|err| err.kind() == ErrorKind::WouldBlock));
+    }
+}

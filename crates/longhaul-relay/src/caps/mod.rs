@@ -1,0 +1,101 @@
+//! Keeps the bandwidth caps: sets SO_MAX_PACING_RATE of both legs of each flow below a cap, and lets the kernel pace.
+//!
+//! ```text
+//! a flow begins ── Governor::begin: its first share ──> the desk ──> the tracker's thread looks at it from then on
+//! a reload      ── Governor::set: other rules ─────────────┘
+//! ```
+//!
+//! [`longhaul_core::caps`] decides the limits. No pump knows of them: it counts its bytes and whether it waits for its
+//! sink, as for any view. The thread starts with the first cap, looks only at flows below a cap, and sleeps while
+//! there is none. A flow with `flow_bandwidth` alone needs no look: its limit is set when it begins.
+
+mod clock;
+mod desk;
+mod pacing;
+mod rules;
+mod tracker;
+
+use crate::live::registry::{Flow, Registry};
+use crate::lock::lock;
+use clock::{WeekTime, local_time};
+use desk::Shared;
+use longhaul_config::Tunnel;
+use longhaul_core::caps::Bandwidth;
+use rules::Rules;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use tracing::error;
+use tracker::Tracker;
+
+/// Keeps the caps.
+#[derive(Debug)]
+pub(super) struct Governor {
+    shared: Arc<Shared>,
+    thread: OnceLock<bool>,
+}
+
+impl Governor {
+    /// Returns a governor of the flows in `registry`, without caps.
+    pub(super) fn new(registry: &Arc<Registry>) -> Governor {
+        Governor::by(registry, local_time)
+    }
+
+    fn by(registry: &Arc<Registry>, clock: fn() -> WeekTime) -> Governor {
+        let shared = Shared {
+            registry: registry.clone(),
+            is_capped: AtomicBool::new(false),
+            desk: Mutex::default(),
+            news: Condvar::new(),
+            clock,
+        };
+        Governor { shared: Arc::new(shared), thread: OnceLock::new() }
+    }
+
+    /// Sets the caps, for live flows too. The flows of a tunnel that is not among `tunnels` keep its last caps.
+    pub(super) fn set(&self, all: Bandwidth, tunnels: &[Arc<Tunnel>]) {
+        let shared = &self.shared;
+        let old = lock(&shared.desk).rules.clone();
+        let is_capped = |rules: &Rules| rules.is_capped();
+        // Only then is a look at the live flows of use.
+        if !(is_capped(&old) || is_capped(&old.next(all.clone(), tunnels, &HashMap::new()))) {
+            return;
+        }
+        let rules = old.next(all, tunnels, &shared.tunnels_of_flows());
+        shared.is_capped.store(rules.is_capped(), Relaxed);
+        // A flow that is just beginning either sees the caps, or is connected before the thread looks for live flows.
+        fence(SeqCst);
+        let mut desk = lock(&shared.desk);
+        let before = std::mem::replace(&mut desk.rules, Arc::new(rules));
+        desk.before.push(before);
+        desk.offers = None;
+        drop(desk);
+        self.start();
+        shared.news.notify_one();
+    }
+
+    /// Gives `flow`, both of whose legs are connected, its first share.
+    pub(super) fn begin(&self, flow: &Arc<Flow>) {
+        fence(SeqCst); // see `set`
+        if self.shared.is_capped.load(Relaxed) {
+            // Without a thread, nobody would take the flow from the desk. A thread that is just starting finds it by itself.
+            let is_tracked = self.thread.get() == Some(&true);
+            self.shared.begin(flow, is_tracked);
+        }
+    }
+
+    /// Starts the thread at the first call.
+    fn start(&self) {
+        self.thread.get_or_init(|| {
+            let tracker = Tracker::new(self.shared.clone());
+            let started = std::thread::Builder::new().name("longhaul-caps".into()).spawn(move || tracker.run());
+            if let Err(err) = &started {
+                error!(%err, "no thread for the bandwidth caps: a flow keeps the share with which it begins");
+            }
+            started.is_ok()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! The thread that looks at the flows below caps, and sets their limits.
+//!
+//! It looks 40 times a second while bytes move, four times a second while they do not, and not at all once no such flow
+//! is left. With thousands of flows it looks less often, so that it never takes more than a few percent of a processor. A
+//! flow that has not moved a byte since the last look costs a few loads, any other one system call for each direction.
+
+use super::desk::{Begun, FEW, News, Offers, Shared, sources};
+use super::pacing::pace;
+use super::rules::Rules;
+use crate::live::registry::Flow;
+use crate::lock::lock;
+use longhaul_config::options::Leg;
+use longhaul_core::caps::{Caps, Divider, Member, Sample};
+use longhaul_sys::tcp_info::unsent;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// State of the thread.
+pub(super) struct Tracker {
+    shared: Arc<Shared>,
+    rules: Arc<Rules>,
+    caps: Caps,
+    /// Time when the caps were computed from the schedule.
+    computed: Instant,
+    flows: Vec<Arc<Flow>>,
+    /// Their numbers.
+    numbers: HashSet<u64>,
+    /// The directions of `flows`, in the same order; by [`sources`].
+    members: [Vec<Member>; 2],
+    dividers: [Divider; 2],
+    /// Time of the last division.
+    divided: Instant,
+    /// Time when a byte was last seen to move.
+    moved: Instant,
+}
+
+/// A wait between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pause {
+    /// `None` waits for news alone.
+    time: Option<Duration>,
+    /// Whether a flow that begins ends it.
+    is_drowsy: bool,
+}
+
+impl Tracker {
+    /// Returns the state before the first look.
+    pub(super) fn new(shared: Arc<Shared>) -> Tracker {
+        let (caps, now) = (Caps::default(), Instant::now());
+        Tracker {
+            shared,
+            rules: Arc::default(),
+            dividers: [Divider::new(&caps), Divider::new(&caps)],
+            caps,
+            computed: now,
+            flows: Vec::new(),
+            numbers: HashSet::new(),
+            members: [Vec::new(), Vec::new()],
+            divided: now,
+            moved: now,
+        }
+    }
+
+    /// Looks at the flows for ever.
+    pub(super) fn run(mut self) -> ! {
+        loop {
+            let Pause { time, is_drowsy } = self.pause(Instant::now());
+            let news = self.shared.wait(time, is_drowsy);
+            if time.is_none() {
+                self.wake_up(Instant::now());
+            }
+            self.take(news);
+            self.look(Instant::now());
+        }
+    }
+
+    fn pause(&self, now: Instant) -> Pause {
+        let still = now.saturating_duration_since(self.moved);
+        if self.flows.is_empty() && still >= STAY_AWAKE {
+            return Pause { time: None, is_drowsy: true };
+        }
+        if still >= STILL {
+            return Pause { time: Some(SLOW), is_drowsy: true };
+        }
+        let flows = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
+        Pause { time: Some((PER_FLOW.saturating_mul(flows)).clamp(FAST, SLOW)), is_drowsy: false }
+    }
+
+    /// Begins anew after a time without flows.
+    fn wake_up(&mut self, now: Instant) {
+        self.compute_caps(now);
+        self.dividers = [Divider::new(&self.caps), Divider::new(&self.caps)];
+        (self.divided, self.moved) = (now, now);
+    }
+
+    fn compute_caps(&mut self, now: Instant) {
+        self.caps = self.rules.caps(self.shared.clock);
+        self.computed = now;
+    }
+
+    /// Takes the flows that have begun, and follows changed rules.
+    fn take(&mut self, news: News) {
+        let now = Instant::now();
+        for Begun { flow, rule, limits, at } in news.begun {
+            let own = news.rules.flow_cap(rule);
+            let members = limits.map(|told| Member::begin(rule, own, at, 0, told));
+            self.add(flow, members);
+        }
+        if !news.before.is_empty() {
+            self.rules = news.rules;
+            self.compute_caps(now);
+            self.follow(&news.before, now);
+        }
+    }
+
+    /// Adds a flow. One that is there already, because it began during a reload, gets the new members, which know the
+    /// limits of its sockets.
+    fn add(&mut self, flow: Arc<Flow>, members: [Member; 2]) {
+        let is_new = self.numbers.insert(flow.number);
+        let place = if is_new { None } else { self.flows.iter().position(|known| known.number == flow.number) };
+        for (list, member) in self.members.iter_mut().zip(members) {
+            match place.and_then(|place| list.get_mut(place)) {
+                Some(known) => *known = member,
+                None => list.push(member),
+            }
+        }
+        if place.is_none() {
+            self.flows.push(flow);
+        }
+    }
+
+    /// Applies changed rules to every live flow. `before` are the rules by which their limits may have been set.
+    fn follow(&mut self, before: &[Arc<Rules>], now: Instant) {
+        self.dividers = [Divider::new(&self.caps), Divider::new(&self.caps)];
+        (self.divided, self.moved) = (now, now);
+        let [up, down] = std::mem::take(&mut self.members);
+        let flows = std::mem::take(&mut self.flows);
+        self.numbers.clear();
+        let members = up.into_iter().zip(down).map(|(up, down)| [up, down]);
+        let mut known: HashMap<u64, [Member; 2]> = flows.iter().map(|flow| flow.number).zip(members).collect();
+        self.shared.clone().each_flow(|flow| {
+            if flow.is_connected() && !flow.has_ended() {
+                self.follow_for(flow, before, known.remove(&flow.number), now);
+            }
+        });
+    }
+
+    /// Applies changed rules to one flow, which was `known` before or not.
+    fn follow_for(&mut self, flow: &Arc<Flow>, before: &[Arc<Rules>], known: Option<[Member; 2]>, now: Instant) {
+        let name = &flow.tunnel.name;
+        let rule = self.rules.find(name);
+        let own = rule.and_then(|rule| self.rules.flow_cap(rule));
+        let has_look = rule.filter(|rule| self.rules.needs_looks(*rule));
+        let may_be_limited = own.is_some() || before.iter().any(|before| before.find(name).is_some());
+        if may_be_limited && (known.is_none() || has_look.is_none()) {
+            Leg::ALL.into_iter().for_each(|sink| pace(flow, sink, own));
+        }
+        if let Some(rule) = has_look {
+            let begin = |source| Member::begin(rule, own, now, taken(flow, source), own);
+            let members = known.unwrap_or_else(|| sources(flow).map(begin));
+            self.add(flow.clone(), members.map(|member| member.below(rule, own)));
+        }
+    }
+
+    /// Samples every flow, divides the caps, and sets the limits that have changed.
+    fn look(&mut self, now: Instant) {
+        if self.rules.has_schedule() && now.saturating_duration_since(self.computed) >= SLOW {
+            self.compute_caps(now);
+            self.dividers.iter_mut().for_each(|divider| divider.set(&self.caps));
+        }
+        // Before the samples, so that the last sample of an ended flow has all of its bytes.
+        let ended: Vec<usize> = (0..self.flows.len()).filter(|index| self.flows[*index].has_ended()).collect();
+        let mut moved = 0;
+        for (direction, (divider, members)) in self.dividers.iter_mut().zip(&mut self.members).enumerate() {
+            for (flow, member) in self.flows.iter().zip(members) {
+                moved += divider.look(member, now, &sample(flow, sources(flow)[direction], member));
+            }
+        }
+        if moved > 0 {
+            self.moved = now;
+        }
+        for index in ended.into_iter().rev() {
+            self.remove(index);
+        }
+        let elapsed = now.saturating_duration_since(self.divided);
+        self.divided = now;
+        for (direction, (divider, members)) in self.dividers.iter_mut().zip(&mut self.members).enumerate() {
+            divider.divide(elapsed, members);
+            for (flow, member) in self.flows.iter().zip(members) {
+                if let Some(limit) = member.news() {
+                    pace(flow, sources(flow)[direction].other(), limit);
+                }
+            }
+        }
+        self.publish();
+    }
+
+    fn remove(&mut self, index: usize) {
+        let flow = self.flows.swap_remove(index);
+        self.numbers.remove(&flow.number);
+        for members in &mut self.members {
+            members.swap_remove(index);
+        }
+    }
+
+    /// Publishes the shares for flows that begin before the next look.
+    fn publish(&self) {
+        let [(up, of_up), (down, of_down)] = [self.dividers[0].offers(), self.dividers[1].offers()];
+        let tunnels = of_up.zip(of_down).map(|(up, down)| [up, down]).collect();
+        let few = if self.flows.len() > FEW { &[] } else { &self.flows[..] };
+        let few = self.members[0].iter().map(Member::tunnel).zip(few.iter().cloned()).collect();
+        let offers = Offers { all: [up, down], tunnels, few };
+        let mut desk = lock(&self.shared.desk);
+        // Other rules have other indices.
+        if desk.before.is_empty() {
+            desk.offers = Some(offers);
+        }
+    }
+}
+
+/// Returns the number of bytes that the sink of the direction out of `source` has taken.
+fn taken(flow: &Flow, source: Leg) -> u64 {
+    let tally = flow.tally();
+    match source {
+        Leg::Accept => tally.up,
+        Leg::Dial => tally.down,
+    }
+}
+
+/// Samples the direction of `flow` out of `source`.
+fn sample(flow: &Flow, source: Leg, member: &Member) -> Sample {
+    let taken = taken(flow, source);
+    // Read after `taken`, so that bytes that move meanwhile count as unsent, and are sent at the next look.
+    let waits = |flow: &Flow| unsent(flow.stream(source.other())?.as_fd()).ok();
+    let unsent = if taken == member.sent() { 0 } else { waits(flow).unwrap_or(0) };
+    Sample { taken, unsent: unsent.into(), is_blocked: flow.is_blocked(source) }
+}
+
+/// Interval between two looks while bytes move.
+const FAST: Duration = Duration::from_millis(25);
+/// Interval while no byte moves, with thousands of flows, and between two looks at the schedule.
+const SLOW: Duration = Duration::from_millis(250);
+/// Interval for each flow if that is more than [`FAST`]. A look at a flow takes less than a microsecond.
+const PER_FLOW: Duration = Duration::from_micros(20);
+/// Time without a moved byte after which looks become rare.
+const STILL: Duration = Duration::from_secs(1);
+/// Time without a flow for which the accounts are kept, so that the cap also holds for short flows with gaps between
+/// them.
+const STAY_AWAKE: Duration = Duration::from_secs(2);

@@ -1,0 +1,171 @@
+//! The end of a flow: bytes each way, the reason, and one log line with everything that the kernel knows of both legs.
+//! A flow's end is never a bare error, because its byte counts survive the error.
+
+use crate::leg::closing;
+use crate::leg::sample::sample;
+use crate::leg::stream::Stream;
+use crate::live::how::How;
+use crate::live::registry::Flow;
+use crate::live::tally::Tally;
+use crate::state::shared::Relay;
+use longhaul_config::Tunnel;
+use longhaul_config::options::{Leg, key};
+use longhaul_core::path::MIN_ACKED_BYTES;
+use longhaul_core::path::findings::{self, Buffer, limiting_buffer};
+use longhaul_core::path::laws::window_rate;
+use longhaul_sys::tcp_info::{State, TcpInfo};
+use longhaul_sys::{limits, sockopt};
+use longhaul_units::Bytes;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use tracing::{Level, enabled, info, warn};
+
+/// A flow that is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowEnd<'a> {
+    /// The flow.
+    pub(crate) flow: &'a Flow,
+    /// Number of bytes that it carried.
+    pub(crate) tally: Tally,
+    /// Why it ended.
+    pub(crate) how: How,
+}
+
+impl FlowEnd<'_> {
+    /// Writes the flow's one line, with what the kernel knows of the legs. Unknown fields are left out, such as all
+    /// fields of a `dial` leg that was never connected.
+    pub(crate) fn log(&self, accept: &LegEnd, dial: Option<&LegEnd>) {
+        let FlowEnd { flow, tally, how } = *self;
+        let next_hop = flow.next_hop();
+        info!(
+            flow = flow.number,
+            tunnel = %flow.tunnel.name,
+            peer = %flow.peer(),
+            proxy = flow.proxy().map(display),
+            transfer = flow.transfer().map(display),
+            next_hop = next_hop.map(|(hop, _)| display(hop)),
+            next_hop_address = next_hop.map(|(_, address)| display(address)),
+            dial_local = dial.and_then(|dial| dial.local).map(display),
+            up_bytes = tally.up,
+            down_bytes = tally.down,
+            seconds = flow.began.elapsed().as_millis() as f64 / 1e3,
+            how = %how,
+            untold = untold(accept, dial),
+            accept_rtt_ms = accept.rtt_ms(),
+            accept_retrans_bytes = accept.info.bytes_retrans,
+            accept_delivery_mbytes_per_s = accept.delivery(),
+            accept_congestion = accept.congestion.as_deref().map(display),
+            dial_rtt_ms = dial.and_then(LegEnd::rtt_ms),
+            dial_retrans_bytes = dial.map(|dial| dial.info.bytes_retrans),
+            dial_delivery_mbytes_per_s = dial.and_then(LegEnd::delivery),
+            dial_congestion = dial.and_then(|dial| dial.congestion.as_deref()).map(display),
+            "flow ended"
+        );
+    }
+}
+
+/// A leg at its end, as the kernel describes it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LegEnd {
+    info: TcpInfo,
+    /// Our address on it, if the log needs it.
+    local: Option<SocketAddr>,
+    /// Payload bytes that the flow sent on it.
+    sent: u64,
+    /// Time that the flow lasted.
+    lasted: Duration,
+    /// Its congestion control. `None` for a flow that carried too little to ask for it.
+    congestion: Option<String>,
+    /// Whether the flow broke and this leg's peer cannot be told.
+    is_untold: bool,
+    /// Whether the send buffer was full of bytes in flight.
+    was_full_under_way: bool,
+}
+
+impl LegEnd {
+    /// Prepares `socket`, the leg `leg` of the flow `end`, for its close. The close then sends RST, unless the flow
+    /// finished or the kernel no longer sends RST on this leg. Returns what the kernel knows of the leg.
+    pub(crate) fn conclude(socket: &Stream, leg: Leg, end: &FlowEnd<'_>) -> LegEnd {
+        let info = TcpInfo::of(socket.as_fd()).unwrap_or_default();
+        if info.bytes_retrans > 0 {
+            end.flow.counters.distributions.add_retransmitted(leg, info.bytes_retrans);
+        }
+        let sent = if leg == Leg::Accept { end.tally.down } else { end.tally.up };
+        let is_untold = match end.how {
+            How::Finished => {
+                if info.state != State::Closed {
+                    closing::linger_off(socket);
+                }
+                false
+            }
+            // Both FINs have passed on this leg, and every byte and our FIN are sent or even acknowledged.
+            how => closing::let_go(socket, &info) || how.is_of_other(leg) && closing::is_over(&info, socket, sent),
+        };
+        // A short flow ends before congestion control matters, and the question costs as much as sending its bytes.
+        let is_worth_it = end.tally.up + end.tally.down > MIN_ACKED_BYTES;
+        let congestion = is_worth_it.then(|| sockopt::congestion(socket.as_fd()).ok()).flatten();
+        let was_full_under_way = socket.was_full_under_way();
+        // The accept leg's address is that of the listener, so the log does not need it.
+        let local = if leg == Leg::Dial && enabled!(Level::INFO) { socket.local() } else { None };
+        LegEnd { info, local, sent, lasted: end.flow.began.elapsed(), congestion, is_untold, was_full_under_way }
+    }
+
+    /// Logs a warning that names the buffer that limited a long path, if one did. It relies on a measurement, not on a
+    /// comparison of buffers with the BDP. At most once a second for each tunnel.
+    pub(crate) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg) {
+        let Some(small) = limiting_buffer(&sample(&self.info), self.was_full_under_way) else { return };
+        if relay.lines.limit.pass(&tunnel.name, Instant::now()).is_none() {
+            return;
+        }
+        let (sndbuf, tunnel) = (tunnel.options(leg).find(key::SNDBUF), &tunnel.name);
+        let reach = |bytes: u64| format!("{:.1} MB/s", window_rate(Bytes(bytes), self.info.rtt).0 as f64 / 8e6);
+        if let (Buffer::Ours, Some(sndbuf)) = (small, sndbuf) {
+            warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), sndbuf = %sndbuf.value,
+                "our send buffer limits this path: remove sndbuf, so that the kernel sizes the buffer, or make it larger");
+        } else if let Buffer::Ours = small {
+            let wmem = limits::tcp_buffer_maxima().map_or(0, |maxima| maxima.send);
+            warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), tcp_wmem_max = wmem, at_most = %reach(wmem),
+                "our send buffer limits this path: raise the third number of net.ipv4.tcp_wmem (twice rate x RTT)");
+        } else {
+            let window = self.info.snd_wnd;
+            warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), peer_window = window, at_most = %reach(window.into()),
+                "the peer's receive window limits this path: raise the third number of net.ipv4.tcp_rmem there (twice rate x RTT)");
+        }
+    }
+
+    /// Returns the smoothed round-trip time in milliseconds, unless it was never measured.
+    fn rtt_ms(&self) -> Option<f64> {
+        (!self.info.rtt.is_zero()).then(|| self.info.rtt.as_micros() as f64 / 1e3)
+    }
+
+    /// Returns the latest delivery rate in MB/s (10^6 bytes), if the path set the rate.
+    fn delivery(&self) -> Option<f64> {
+        findings::path_rate(&sample(&self.info), self.sent, self.lasted).map(|rate| (rate / 1000) as f64 / 1e3)
+    }
+}
+
+/// Names the legs whose peers got every byte and a FIN before the flow broke, and therefore no RST.
+fn untold(accept: &LegEnd, dial: Option<&LegEnd>) -> Option<&'static str> {
+    match (accept.is_untold, dial.is_some_and(|dial| dial.is_untold)) {
+        (true, true) => Some("both legs"),
+        (true, false) => Some("accept leg"),
+        (false, true) => Some("dial leg"),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leg_s_figures_are_in_ms_and_mb_per_s() {
+        let second = Duration::from_secs(1);
+        let info = TcpInfo { delivery_rate: 12_345_678, busy_time: second, ..TcpInfo::default() };
+        let bulk = LegEnd { info, sent: MIN_ACKED_BYTES + 1, lasted: 2 * second, ..LegEnd::default() };
+        assert_eq!((bulk.delivery(), bulk.rtt_ms()), (Some(12.345), None));
+        let measured = LegEnd { info: TcpInfo { rtt: second / 16, ..info }, lasted: 3 * second, ..bulk };
+        assert_eq!((measured.delivery(), measured.rtt_ms()), (None, Some(62.5)));
+    }
+}

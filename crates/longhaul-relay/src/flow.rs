@@ -1,0 +1,429 @@
+//! One flow, from the accepted connection to its end.
+
+use crate::carry::end::{FlowEnd, LegEnd};
+use crate::carry::join;
+use crate::ftp;
+use crate::leg::stream::Stream;
+use crate::live::client::Client;
+use crate::live::how::{Broken, How};
+use crate::live::registry::Flow;
+use crate::probe::answer;
+use crate::reach::dial;
+use crate::reach::dial::{Dialled, NotDialled};
+use crate::reach::fast_open;
+use crate::reach::proxy_out::Header;
+use crate::state::hops::{Chosen, Hops};
+use crate::state::legs::Legs;
+use crate::state::permits::Gate;
+use crate::state::shared::Relay;
+use longhaul_config::options::Leg;
+use longhaul_config::{Protocol, Tunnel};
+use std::any::Any;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracing::{Level, debug, enabled, warn};
+
+/// Bytes below which a flow ends too soon for its congestion counters to mean anything.
+const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
+
+/// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
+/// read. `gate` is the tunnel's; `permit` is dropped when the flow and its FTP data connections are over.
+///
+/// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
+pub(crate) fn run(
+    relay: Arc<Relay>,
+    tunnel: Arc<Tunnel>,
+    gate: Arc<Gate>,
+    accept: Stream,
+    client: impl Into<Client>,
+    permit: impl Any + Send + Sync,
+) -> impl Future<Output = ()> + Send {
+    let accept = Arc::new(accept);
+    let live = Live::begin(relay, gate, tunnel, client.into(), &accept);
+    async move {
+        // Boxed, because the dial's states would otherwise be part of every idle flow.
+        let reached = Box::pin(reach(&live, &accept)).await;
+        let (dial, how, permit) = match reached {
+            Ok(dial) => {
+                let (how, permit) = match live.flow.tunnel.protocol {
+                    Protocol::Tcp => (carry(&live, &accept, &dial).await, Held::Alone(permit)),
+                    // Boxed, because the future would otherwise be part of every idle flow.
+                    Protocol::Ftp => Box::pin(carry_ftp(&live, &accept, &dial, permit)).await,
+                };
+                (Some(dial), how, permit)
+            }
+            Err(how) => (None, how, Held::Alone(permit)),
+        };
+        live.flow.ended(how);
+        let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
+        live.flow.counters.ended(how);
+        let ends = Ends::conclude(&end, &accept, dial.as_deref());
+        // Closed at once, because `conclude` prepared the close for the state that the kernel just reported. Closed
+        // before the permit is dropped, because the permit stands for their descriptors.
+        drop((accept, dial));
+        // The verifier logs what its probes find.
+        if !live.flow.is_own_probe() {
+            ends.log(&live.relay, &end);
+        }
+        drop(live);
+        drop(permit);
+    }
+}
+
+/// The permit of a flow that has ended. It is made only then, so that it takes no memory in an idle flow.
+#[expect(dead_code, reason = "a permit is only held and dropped")]
+enum Held<P> {
+    Alone(P),
+    /// Of an FTP control connection. Its data connections hold the permit, too, so a client that leaves them behind keeps its place
+    /// in the limits.
+    Shared(Arc<P>),
+}
+
+/// A registered flow, and the relay that carries it. Dropping it removes the flow from the registry, and from the flows
+/// of its next hop.
+struct Live {
+    relay: Arc<Relay>,
+    gate: Arc<Gate>,
+    flow: Arc<Flow>,
+}
+
+impl Live {
+    fn begin(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>, client: Client, accept: &Arc<Stream>) -> Live {
+        gate.counters.count(|counters| &counters.accepted);
+        gate.counters.count(|counters| &counters.flows_now);
+        let flow = relay.registry.add(tunnel, &gate.counters, client, accept);
+        let proxy = flow.proxy().map(tracing::field::display);
+        debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), proxy, "flow began");
+        Live { relay, gate, flow }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if let Some((hop, _)) = self.flow.next_hop() {
+            self.gate.hops.ended(hop);
+        }
+        self.relay.registry.remove(&self.flow);
+        self.gate.counters.uncount(|counters| &counters.flows_now);
+    }
+}
+
+/// Dials, unless the client gives up or the flow is cut before a next hop answers.
+async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
+    let Live { relay, gate, flow } = live;
+    let tunnel = &flow.tunnel;
+    if let Some((stream, address)) = flow.take_met() {
+        gate.hops.claim(&gate.counters, tunnel, 0).answered(Duration::ZERO);
+        return Ok(connected(live, Dialled { stream, hop: 0, address, early: 0 }));
+    }
+    let header = Header::of(flow);
+    if let Some(how) = answer::answer_undialled(relay, flow, accept).await {
+        return Err(how);
+    }
+    let Some(chosen) = choose(live, accept).await else {
+        let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
+        warn_of_dial(live, &format!("every next hop is down by its checks: {}", names.join(", ")));
+        return Err(How::DialFailed);
+    };
+    // Every arm may be dropped at any await. Dropping a dial closes its socket.
+    let dialled = tokio::select! {
+        dialled = dial::dial(relay, gate, tunnel, chosen, accept, &header) => dialled,
+        () = accept.failed() => return Err(How::Reset(Leg::Accept)),
+        how = flow.cut.given() => return Err(how),
+    };
+    match dialled {
+        Ok(dialled) => {
+            let early = dialled.early;
+            let dial = connected(live, dialled);
+            fast_open::consume(accept, early).map_err(|err| Broken::of(Leg::Accept, &err))?;
+            Ok(dial)
+        }
+        Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
+        Err(NotDialled::NoAnswer(unanswered)) => {
+            warn_of_dial(live, &unanswered.why);
+            ftp::note_failed_dial(gate, flow, &unanswered);
+            answer::tell_dial_failed(relay, flow, accept, unanswered).await;
+            Err(How::DialFailed)
+        }
+    }
+}
+
+/// Notes and logs the dial leg. Returns it.
+fn connected(Live { flow, .. }: &Live, Dialled { stream, hop, address, early }: Dialled) -> Arc<Stream> {
+    let dial = Arc::new(stream);
+    flow.connected(hop, address, &dial);
+    flow.carried(Leg::Accept, early as u64);
+    debug!(
+        flow = flow.number,
+        tunnel = %flow.tunnel.name,
+        peer = %flow.peer(),
+        proxy = flow.proxy().map(tracing::field::display),
+        next_hop = %flow.tunnel.to[hop],
+        next_hop_address = %address,
+        dial_local = dial.local().map(tracing::field::display),
+        dial_ms = flow.began.elapsed().as_micros() as f64 / 1e3,
+        "flow connected"
+    );
+    dial
+}
+
+/// Chooses the next hops to dial. `None` if all are down by their checks, unless a probe asks: it shall find the broken stage
+/// itself.
+async fn choose<'a>(Live { gate, flow, .. }: &'a Live, accept: &Stream) -> Option<Chosen<'a>> {
+    let chosen = gate.hops.choose(&gate.counters, &flow.tunnel, flow.peer().ip());
+    match chosen.order.is_empty() {
+        true => answer::begins(accept).await.then(|| Hops::every(&flow.tunnel)),
+        false => Some(chosen),
+    }
+}
+
+/// Logs why a dial failed. Every flow has its own line at its end. This line has the reason, which is the same for most of them.
+fn warn_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
+    let tunnel = &flow.tunnel.name;
+    if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
+        // The command may come after the dial.
+        let transfer = || flow.transfer().map_or("FTP data connection".into(), |transfer| transfer.to_string());
+        let transfer = flow.is_data().then(transfer);
+        warn!(flow = flow.number, tunnel = %tunnel, peer = %flow.peer(), transfer, why, more, "dial failed");
+    }
+}
+
+/// Carries the flow until it ends or is cut. Not an async fn, for the same reason as [`run`].
+fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = How> {
+    let legs = begin_to_carry(live, accept, dial);
+    async move {
+        // Dropping the carrying future loses no count, because the counts are in the flow. Dropping the other arm loses
+        // nothing.
+        tokio::select! {
+            biased;
+            how = join::run(&legs, legs.flow.tally()) => how,
+            how = legs.flow.cut.given() => how,
+        }
+    }
+}
+
+/// Carries an FTP control connection, as [`carry()`] does. Returns `permit`, which its data connections hold, too.
+async fn carry_ftp<P>(live: &Live, accept: &Arc<Stream>, dial: &Arc<Stream>, permit: P) -> (How, Held<P>)
+where
+    P: Any + Send + Sync,
+{
+    let (legs, permit) = (begin_to_carry(live, accept, dial), Arc::new(permit));
+    let how = tokio::select! {
+        biased;
+        how = ftp::run(&live.relay, &live.gate, &legs, permit.clone(), start_data) => how,
+        how = legs.flow.cut.given() => how,
+    };
+    (how, Held::Shared(permit))
+}
+
+/// Starts the flow of an FTP data connection.
+fn start_data(ftp::NewFlow { relay, tunnel, gate, accept, client, place }: ftp::NewFlow) {
+    tokio::spawn(run(relay, tunnel, gate, accept, client, place));
+}
+
+/// Hands the flow to those who watch its legs.
+fn begin_to_carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> Legs<'a> {
+    let Live { relay, flow, .. } = live;
+    relay.sweep.begin(flow);
+    relay.governor.begin(flow);
+    Legs { relay, flow, accept, dial }
+}
+
+/// Both legs at the end of a flow, as the kernel reports them.
+struct Ends {
+    accept: LegEnd,
+    dial: Option<LegEnd>,
+}
+
+impl Ends {
+    /// Prepares the sockets so that closing them tells the peers how the flow ended. The close comes next.
+    fn conclude(end: &FlowEnd<'_>, accept: &Stream, dial: Option<&Stream>) -> Ends {
+        let dial = dial.map(|dial| LegEnd::conclude(dial, Leg::Dial, end));
+        Ends { accept: LegEnd::conclude(accept, Leg::Accept, end), dial }
+    }
+
+    fn log(&self, relay: &Relay, end: &FlowEnd<'_>) {
+        if enabled!(Level::INFO) {
+            end.log(&self.accept, self.dial.as_ref());
+        }
+        if end.tally.up + end.tally.down > MIN_DIAGNOSIS_BYTES {
+            // The dial leg comes first, because only one of them is logged per second.
+            for (leg, of) in [(self.dial.as_ref(), Leg::Dial), (Some(&self.accept), Leg::Accept)] {
+                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.flow.tunnel, of));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leg::leg_view::LegView;
+    use crate::leg::stream;
+    use crate::live::registry::State;
+    use crate::live::tally::Tally;
+    use longhaul_config::NextHop;
+    use socket2::SockRef;
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{Shutdown, SocketAddr};
+    use std::sync::atomic::Ordering::Relaxed;
+    use tokio::io::Interest;
+    use tokio::net::{TcpListener, TcpStream};
+
+    /// Sends a message that fits every buffer, and waits until it has arrived.
+    async fn pass(from: &TcpStream, to: &TcpStream) {
+        let mut got = [0; 8];
+        from.writable().await.unwrap();
+        assert_eq!(from.try_write(b"message").unwrap(), 7);
+        let read = to.async_io(Interest::READABLE, || to.try_read(&mut got)).await;
+        assert_eq!(read.unwrap(), 7);
+    }
+
+    fn size_of_future<A, B, C, D, E, F, R>(_: impl Fn(A, B, C, D, E, F) -> R) -> usize {
+        size_of::<R>()
+    }
+
+    /// With 4,000 idle flows, each takes 1,750 to 1,913 bytes of user memory. The task is the largest part of it. The
+    /// runtime adds about 100 bytes to the future, and allocates it in steps of 128.
+    #[test]
+    fn an_idle_flow_is_small() {
+        let task = size_of_future(|relay, tunnel, gate, accept, peer: SocketAddr, permit: u64| {
+            run(relay, tunnel, gate, accept, peer, permit)
+        });
+        let flow = size_of::<Flow>();
+        assert!(task <= 440 && flow <= 192, "a flow has grown to {task} bytes of future and {flow} in the registry");
+    }
+
+    /// The bytes before a reset arrive, even if both have arrived before the runtime looks at the handshake.
+    #[tokio::test]
+    async fn a_next_hop_that_answers_and_resets_at_once_is_heard() {
+        let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap();
+        let to = NextHop::new(to.ip().to_string(), to.port());
+        // The second next hop is not dialled.
+        let other = NextHop::new("192.0.2.1", 1);
+        let tunnel = Tunnel::new("loud", ours.local_addr().unwrap(), vec![to, other]);
+        let mut client = std::net::TcpStream::connect(tunnel.listen).unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        // As our own listener sets it.
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
+        let relay = Relay::new(100);
+        tokio::spawn(run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
+        // The flow dials in its first turn. It gets no other turn before the next await here.
+        tokio::task::yield_now().await;
+        let mut answers = server.accept().unwrap().0;
+        answers.write_all(b"answer").unwrap();
+        SockRef::from(&answers).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(answers);
+        let mut got = Vec::new();
+        let read = tokio::task::spawn_blocking(move || (client.read_to_end(&mut got).unwrap_err().kind(), got)).await;
+        assert_eq!(read.unwrap(), (ErrorKind::ConnectionReset, b"answer".to_vec()));
+        assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.carried().down), (1, 6));
+    }
+
+    /// A client of FTP whose reset comes with the dial: its bytes go through the rewriting all the same.
+    #[tokio::test]
+    async fn the_commands_of_a_client_that_has_reset_are_rewritten() {
+        let [(accept, mut client), (dial, mut server)] = [stream::pair(), stream::pair()];
+        let (peer, next_hop) = (client.local_addr().unwrap(), server.local_addr().unwrap());
+        let hop = NextHop::new(next_hop.ip().to_string(), next_hop.port());
+        let tunnel = Tunnel { protocol: Protocol::Ftp, ..Tunnel::new("files", peer, vec![hop]) };
+        client.write_all(b"PORT 10,0,0,9,0,22\r\nRETR f\r\n").unwrap();
+        SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(client);
+        let relay = Relay::new(100);
+        let (accept, dial) = (Arc::new(accept), Arc::new(dial));
+        let live = Live::begin(relay.clone(), relay.gate(), Arc::new(tunnel), peer.into(), &accept);
+        live.flow.connected(0, next_hop, &dial);
+        assert_eq!(carry_ftp(&live, &accept, &dial, ()).await.0, How::Reset(Leg::Accept));
+        drop((live, accept, dial));
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"RETR f\r\n");
+    }
+
+    /// Views show a flow from its beginning, and its bytes as they move. A kill sends RST on both legs.
+    #[tokio::test]
+    async fn a_live_flow_is_seen_and_killed() {
+        let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (ours, server) = (listener().await, listener().await);
+        let to = server.local_addr().unwrap();
+        let hop = NextHop::new(to.ip().to_string(), to.port());
+        let tunnel = Tunnel::new("seen", ours.local_addr().unwrap(), vec![hop.clone()]);
+        let client = TcpStream::connect(tunnel.listen).await.unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
+        let relay = Relay::new(100);
+        let view = || relay.flows().pop().unwrap();
+        let task = run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ());
+        assert!(view().state == State::Dialling && view().next_hop.is_none() && view().dial.is_none());
+        let flow = tokio::spawn(task);
+        let (far, dial_local) = server.accept().await.unwrap();
+        pass(&client, &far).await;
+        pass(&far, &client).await;
+        // The pump counts after it has written.
+        while view().tally != (Tally { up: 7, down: 7 }) {
+            tokio::task::yield_now().await;
+        }
+        let seen = view();
+        assert_eq!((seen.number, seen.state), (1, State::Open));
+        let local = |leg: &Option<LegView>| leg.as_ref().unwrap().local;
+        assert_eq!((seen.peer, local(&seen.accept)), (client.local_addr().unwrap(), client.peer_addr().ok()));
+        assert_eq!((seen.next_hop, seen.next_hop_address), (Some(hop), Some(to)));
+        assert_eq!(local(&seen.dial), Some(dial_local));
+        let dial = seen.dial.unwrap();
+        assert!(dial.info.snd_cwnd > 0 && dial.congestion.is_some(), "{dial:?}");
+
+        assert!(!relay.kill(2) && relay.kill(1));
+        flow.await.unwrap();
+        assert!(relay.flows().is_empty() && !relay.kill(1));
+        assert_eq!((relay.counters.cut.load(Relaxed), relay.counters.flows_now.load(Relaxed)), (1, 0));
+        for end in [client, far] {
+            let read = end.async_io(Interest::READABLE, || end.try_read(&mut [0; 8])).await;
+            assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        }
+    }
+
+    /// In virtual time: a flow that is not half-open may be silent for longer than `linger-half-open`, and for a year.
+    #[tokio::test]
+    async fn an_idle_flow_stays_for_a_year() {
+        for protocol in [Protocol::Tcp, Protocol::Ftp] {
+            idle_for_a_year(protocol).await;
+            tokio::time::resume();
+        }
+    }
+
+    async fn idle_for_a_year(protocol: Protocol) {
+        const YEAR: Duration = Duration::from_secs(365 * 86_400);
+        let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (ours, server) = (listener().await, listener().await);
+        let to = server.local_addr().unwrap();
+        let to = NextHop::new(to.ip().to_string(), to.port());
+        let mut tunnel = Tunnel { protocol, ..Tunnel::new("idle", ours.local_addr().unwrap(), vec![to]) };
+        tunnel.accept.set(Leg::Accept, "linger-half-open", "1s").unwrap();
+        tunnel.dial.set(Leg::Dial, "linger-half-open", "1s").unwrap();
+        let client = TcpStream::connect(tunnel.listen).await.unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        let relay = Relay::new(100);
+        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
+        let (far, _) = server.accept().await.unwrap();
+        pass(&client, &far).await;
+
+        tokio::time::pause();
+        tokio::time::advance(YEAR).await;
+        pass(&client, &far).await;
+        pass(&far, &client).await;
+        assert!(!flow.is_finished());
+
+        // The same clock ends the flow once it is half-open: while nothing else runs, it jumps to the linger's end.
+        let before = tokio::time::Instant::now();
+        SockRef::from(&client).shutdown(Shutdown::Write).unwrap();
+        flow.await.unwrap();
+        assert!(before.elapsed() >= Duration::from_secs(1) && relay.counters.reset.load(Relaxed) == 1);
+    }
+}

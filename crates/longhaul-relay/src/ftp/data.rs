@@ -1,0 +1,517 @@
+//! The data connections that a session asks for: opens their listeners, or dials both sides.
+
+use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, patience, register, tell_unused};
+use super::fetch::Fetch;
+use super::meeting::{Awaited, Meeting};
+use super::places::{Place, Places};
+use super::ports;
+use crate::leg::setup::Protocol as LegProtocol;
+use crate::live::data_peer::Naming;
+use crate::state::legs::Legs;
+use crate::state::permits::{DATA_CONNECTIONS, Gate};
+use crate::state::shared::Relay;
+use longhaul_config::options::{Leg, key};
+use longhaul_config::{Check, Ftp, NextHop, Protocol, Tunnel};
+use longhaul_core::ftp::{Channels, Ends, Joining, Opening, Refused, Rules, Side, Transfer};
+use longhaul_core::next_hop::POLICIES;
+use longhaul_sys::activation;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+use tracing::warn;
+
+/// The data connections of one control connection. Dropping it closes the one that has not begun.
+pub(super) struct DataConnections {
+    relay: Arc<Relay>,
+    gate: Arc<Gate>,
+    /// The tunnel of the control connection.
+    tunnel: Arc<Tunnel>,
+    peer: SocketAddr,
+    sides: Sides,
+    /// Who may have an end of a data connection.
+    rules: Rules,
+    places: Arc<Places>,
+    /// The latest one, until its flow begins.
+    latest: Option<Open>,
+    /// The dial to the client for the server's data connection.
+    arriving: Option<Dialling>,
+    /// Time since when a command waits for room.
+    full_since: Option<Instant>,
+    /// The latest channel, and the command that uses it.
+    naming: (u64, Arc<Naming>),
+    /// Starts the flow of a data connection.
+    start: fn(NewFlow),
+}
+
+/// Addresses of both legs of a control connection, canonical.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sides {
+    /// Our own on the accept leg. The port is that of the control connection, as on the other leg.
+    client: SocketAddr,
+    /// Our own on the dial leg.
+    server: SocketAddr,
+    /// Those of the peers.
+    peers: Ends,
+}
+
+/// A data connection whose flow has not begun.
+struct Open {
+    source: Source,
+    /// [`DataListener::serve`], [`Fetch::serve`] or [`Meeting::serve`]. Not a task of its own, which would end later than the next one needs its port,
+    /// its place and its descriptor.
+    serving: Pin<Box<dyn Future<Output = Option<watch::Receiver<bool>>> + Send>>,
+}
+
+/// Where a data connection comes from.
+enum Source {
+    /// From the client, to a listener.
+    Client,
+    /// From the server, to this listener.
+    Server(Listener),
+    /// From the server, by a dial. The value becomes true when the transfer begins.
+    Fetched(watch::Sender<bool>),
+    /// From both, to these listeners.
+    Both(Awaited),
+}
+
+/// Ends with the dial for a data connection.
+type Dialling = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Sides {
+    /// Returns the addresses of `legs`. The kernel is not asked for those of the peers, because it forgets them at a reset, and bytes
+    /// from before the reset may still be there.
+    pub(super) fn of(legs: &Legs<'_>) -> Option<Sides> {
+        let (_, server) = legs.flow.next_hop()?;
+        let local = |leg: Leg| {
+            let mut local = legs.of(leg).local()?;
+            if local.ip() != local.ip().to_canonical() {
+                local.set_ip(local.ip().to_canonical());
+            }
+            Some(local)
+        };
+        let peers = Ends { client: legs.flow.peer().ip().to_canonical(), server: server.ip().to_canonical() };
+        Some(Sides { client: local(Leg::Accept)?, server: local(Leg::Dial)?, peers })
+    }
+}
+
+impl DataConnections {
+    /// Returns the data connections of a control connection: none yet. They take their places from `places`.
+    pub(super) fn new(
+        relay: &Arc<Relay>,
+        gate: &Arc<Gate>,
+        legs: &Legs<'_>,
+        sides: Sides,
+        places: Arc<Places>,
+        start: fn(NewFlow),
+    ) -> DataConnections {
+        let tunnel = legs.tunnel();
+        let keys = &tunnel.ftp;
+        let rules = Rules {
+            ends: sides.peers,
+            data_from: keys.data_from.clone(),
+            allow: tunnel.allow.clone(),
+            low_ports: keys.low_ports,
+            mode: keys.mode,
+        };
+        DataConnections {
+            rules,
+            relay: relay.clone(),
+            gate: gate.clone(),
+            tunnel: legs.flow.tunnel.clone(),
+            peer: legs.flow.peer(),
+            sides,
+            places,
+            latest: None,
+            arriving: None,
+            full_since: None,
+            naming: (0, Arc::default()),
+            start,
+        }
+    }
+
+    /// Returns the rules for the session.
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Returns the number of data connections that have come.
+    fn come(&self) -> usize {
+        self.places.taken().saturating_sub(usize::from(self.latest.is_some()))
+    }
+
+    /// Whether there is a data connection that has come.
+    pub(super) fn have_data(&self) -> bool {
+        self.come() > 0
+    }
+
+    /// Whether one from the server is waited for.
+    pub(super) fn await_server(&self) -> bool {
+        self.latest.as_ref().is_some_and(|open| !matches!(open.source, Source::Client))
+    }
+
+    /// Returns the time at which a command that waits for room waits no longer. `None` if none waits.
+    pub(super) fn room_limit(&self) -> Option<Instant> {
+        self.full_since.map(|since| since + ROOM_PATIENCE)
+    }
+
+    /// Begins the wait for room anew if it is over, and the command could not be taken because a reply has begun.
+    pub(super) fn wait_on(&mut self) {
+        let is_over = self.room_limit().is_some_and(|limit| limit <= Instant::now());
+        if is_over {
+            self.full_since = Some(Instant::now());
+        }
+    }
+
+    /// Returns the places, which tell when there is room.
+    pub(super) fn places(&self) -> Arc<Places> {
+        self.places.clone()
+    }
+
+    /// Serves the listener that waits, until it has to wait or its data connection has come, and looks at the dial for that one.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Some(open) = &mut self.latest {
+            if let Poll::Ready(came) = open.serving.as_mut().poll(cx) {
+                let dialling = came.filter(|_| !matches!(open.source, Source::Client)).map(dialling);
+                self.arriving = dialling.or(self.arriving.take());
+                self.latest = None;
+            }
+        }
+        if self.arriving.as_mut().is_some_and(|dialling| dialling.as_mut().poll(cx).is_ready()) {
+            self.arriving = None;
+        }
+    }
+
+    /// Whether the server's data connection has come, and is not yet dialled to the client. A reply that came after it must not
+    /// overtake it: curl takes a transfer for failed whose last reply comes before the data connection.
+    pub(super) fn is_arriving(&self) -> bool {
+        let has_come = |open: &Open| match &open.source {
+            Source::Client => false,
+            // The runtime may tell this later than a reply. A failure means no memory; nothing waits for that.
+            Source::Server(listener) => activation::has_connection(listener.as_fd()).unwrap_or(false),
+            Source::Fetched(begins) => *begins.borrow(),
+            Source::Both(awaited) => awaited.have_come(),
+        };
+        self.arriving.is_some() || self.latest.as_ref().is_some_and(has_come)
+    }
+
+    /// Returns the tunnel of a data connection from this side to `to`: the control connection's, turned round if the server
+    /// connects. It dials from the control connection's address, because servers and clients look at that.
+    fn data_tunnel(&self, from: Side, to: SocketAddr) -> Tunnel {
+        let control = &*self.tunnel;
+        let (accept, dial, source) = match from {
+            Side::Client => (&control.accept, &control.dial, self.sides.server.ip()),
+            Side::Server => (&control.dial, &control.accept, self.sides.client.ip()),
+        };
+        // The client of a download sends nothing, and would wait for ever.
+        let without = [key::DEFER_ACCEPT, key::FASTOPEN];
+        Tunnel {
+            to: vec![NextHop::new(to.ip().to_string(), to.port())],
+            policy: &POLICIES[0],
+            check: Check::NONE,
+            proxy_in: None,
+            proxy_out: None,
+            source: Some(source),
+            protocol: Protocol::Tcp,
+            ftp: Ftp::default(),
+            accept: accept.without(&without),
+            dial: dial.without(&without),
+            ..control.clone()
+        }
+    }
+
+    /// Returns what the log and the problem of the tunnel add to the reason of a refusal.
+    fn advice(&self, why: &Refused) -> String {
+        match why {
+            // A relay that does not rewrite passes on the address of the host behind it.
+            Refused::ThirdHost(side, _) => {
+                let host = self.rules.ends.of(*side);
+                match side {
+                    Side::Client => format!("; if {host} is a relay, write protocol = \"ftp\" on it"),
+                    // Only a reply to PASV names what `ftp.advertise` sets.
+                    Side::Server => format!(
+                        "; if {host} is a relay, write protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT; if it is \
+                         the FTP server, correct the address that it names"
+                    ),
+                }
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Begins this channel. Closes what waits for the one before.
+    fn begin(&mut self, channel: u64) {
+        (self.latest, self.full_since) = (None, None);
+        self.naming = (channel, Arc::default());
+    }
+
+    /// Returns the tunnel of a data connection from this side to an address that the other side has not named.
+    fn half_tunnel(&self, from: Side) -> Tunnel {
+        let other = if from == Side::Client { Side::Server } else { Side::Client };
+        self.data_tunnel(from, SocketAddr::new(self.rules.ends.of(other), DATA_PORT))
+    }
+
+    /// Returns our own address on this side.
+    fn local(&self, side: Side) -> SocketAddr {
+        match side {
+            Side::Client => self.sides.client,
+            Side::Server => self.sides.server,
+        }
+    }
+
+    /// Fails if no port for a data listener on this side was free a moment ago. First of all, because a client may ask for many.
+    fn check_ports(&self, side: Side) -> Result<(), String> {
+        self.tunnel.ftp.ports.as_ref().map_or(Ok(()), |ports| ports::check(self.local(side).ip(), ports))
+    }
+
+    /// Opens a data listener for the peer on side `from`, with the options of the accept leg of `tunnel`. Returns it, and the address to
+    /// tell the peer.
+    fn listen(&self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
+        let local = self.local(from);
+        let protocol = LegProtocol::of(tunnel, Leg::Accept);
+        let listener = ports::listen(local, self.tunnel.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
+        let listener = register(listener)?;
+        let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
+        let address = address.ok_or("the kernel does not tell its port")?;
+        let listening = Listening::begin(&self.relay, &self.gate, tunnel, address, self.rules.ends.of(from), from);
+        let data_listener = DataListener { listener, rules: self.rules.clone(), listening, patience: patience(from) };
+        let told = match (from, self.tunnel.ftp.advertise) {
+            (Side::Client, Some(ip)) => SocketAddr::new(ip.into(), address.port()),
+            _ => address,
+        };
+        Ok((data_listener, told))
+    }
+
+    fn prepare(&self, from: Side, tunnel: Arc<Tunnel>, place: Place) -> Prepared {
+        Prepared {
+            relay: self.relay.clone(),
+            gate: self.gate.beside(),
+            tunnel,
+            place,
+            naming: self.naming.1.clone(),
+            from,
+            start: self.start,
+        }
+    }
+}
+
+impl Drop for DataConnections {
+    fn drop(&mut self) {
+        self.naming.1.end();
+    }
+}
+
+impl Channels for DataConnections {
+    /// Whether the next data connection may begin. After [`ROOM_PATIENCE`] returns true without room, so that `open` refuses the
+    /// command. The flow of a transfer that is over has its place until its last byte is acknowledged.
+    fn have_room(&mut self) -> bool {
+        // One that is arriving must not be closed in favour of the next one.
+        if self.come() < usize::from(DATA_CONNECTIONS) && !self.is_arriving() {
+            self.full_since = None;
+            return true;
+        }
+        let since = *self.full_since.get_or_insert_with(Instant::now);
+        let is_over = since.elapsed() >= ROOM_PATIENCE;
+        if is_over {
+            self.full_since = None;
+        }
+        is_over
+    }
+
+    fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
+        let Opening { channel, accept_from, dial } = opening;
+        self.begin(channel);
+        self.check_ports(accept_from)?;
+        let place = self.places.one()?;
+        let tunnel = Arc::new(self.data_tunnel(accept_from, dial));
+        let (data_listener, address) = self.listen(accept_from, &tunnel)?;
+        let source = match accept_from {
+            Side::Client => Source::Client,
+            Side::Server => Source::Server(data_listener.listener.clone()),
+        };
+        let prepared = self.prepare(accept_from, tunnel, place);
+        self.latest = Some(Open { source, serving: Box::pin(data_listener.serve(prepared)) });
+        Ok(address)
+    }
+
+    fn join(&mut self, Joining { channel, server, client }: Joining) -> Result<(), String> {
+        self.begin(channel);
+        let place = self.places.one()?;
+        let from_server = self.data_tunnel(Side::Server, client);
+        let (begins, has_begun) = watch::channel(false);
+        let fetch = Fetch {
+            prepared: self.prepare(Side::Server, Arc::new(from_server), place),
+            towards_server: self.data_tunnel(Side::Client, server),
+            server,
+            begins: has_begun,
+        };
+        self.latest = Some(Open { source: Source::Fetched(begins), serving: Box::pin(fetch.serve()) });
+        Ok(())
+    }
+
+    fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
+        self.begin(channel);
+        self.check_ports(Side::Server)?;
+        let place = self.places.one()?;
+        let (from_server, address) = self.listen(Side::Server, &self.half_tunnel(Side::Server))?;
+        let (open, from_client) = oneshot::channel();
+        let source = Source::Both(Awaited::new(&from_server.listener, open));
+        let prepared = self.prepare(Side::Client, Arc::new(self.half_tunnel(Side::Client)), place);
+        let meeting = Meeting { from_server, from_client };
+        self.latest = Some(Open { source, serving: Box::pin(meeting.serve(prepared)) });
+        Ok(address)
+    }
+
+    fn meet(&mut self) -> Result<SocketAddr, String> {
+        let (from_client, address) = self.listen(Side::Client, &self.half_tunnel(Side::Client))?;
+        match &mut self.latest {
+            Some(Open { source: Source::Both(awaited), .. }) => awaited.add(from_client)?,
+            _ => return Err("the listener for the server is closed".into()),
+        }
+        Ok(address)
+    }
+
+    fn begins(&mut self) {
+        if let Some(Open { source: Source::Fetched(begins), .. }) = &self.latest {
+            begins.send_replace(true);
+        }
+    }
+
+    fn transfer(&mut self, channel: u64, transfer: Transfer) {
+        if self.naming.0 == channel {
+            self.naming.1.set(transfer);
+        }
+    }
+
+    fn refuses_transfer(&mut self, channel: u64) {
+        if self.naming.0 == channel {
+            self.naming.1.refuse();
+        }
+    }
+
+    fn lacks_data(&mut self, channel: u64) {
+        let listener = self.latest.as_ref().and_then(|open| match &open.source {
+            Source::Server(listener) => Some(listener.clone()),
+            Source::Both(awaited) => awaited.for_server(),
+            Source::Client | Source::Fetched(_) => None,
+        });
+        let address = listener.and_then(|listener| listener.get_ref().local_addr().ok()?.as_socket());
+        if let Some(address) = address.filter(|_| self.naming.0 == channel) {
+            tell_unused(&self.relay, &self.gate, &self.tunnel.name, address, self.rules.ends.server);
+        }
+    }
+
+    fn refused(&mut self, why: &Refused) {
+        self.gate.counters.count(|counters| &counters.ftp_refused);
+        let tunnel = &self.tunnel.name;
+        let reason = why.name();
+        let is_problem = why.is_problem();
+        let why = format!("{why}{}", self.advice(why));
+        if is_problem {
+            self.gate.data_problem.note(why.clone());
+        }
+        if let Some(more) = self.relay.lines.ftp.pass_kind(tunnel, reason, std::time::Instant::now()) {
+            warn!(tunnel = %tunnel, peer = %self.peer, reason, why, more, "refused an FTP data connection");
+        }
+    }
+}
+
+/// Stands for the port of a peer that names none, but connects. RFC 959 3.2: the port of the server's end in active mode.
+const DATA_PORT: u16 = 20;
+
+/// Time that a command waits for the end of a data connection before it is refused.
+const ROOM_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns a future that is ready when the dial has connected, or its flow has ended.
+fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
+    Box::pin(async move { drop(dialled.wait_for(|has_dialled| *has_dialled).await) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leg::stream;
+    use std::io::{ErrorKind, Read};
+    use std::net::TcpListener;
+    use tokio::time::{advance, timeout};
+
+    /// Returns the data connections of a control connection on loopback.
+    fn data_connections() -> DataConnections {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        let [(accept, client), (dial, server)] = [stream::pair(), stream::pair()];
+        let (peer, next_hop) = (client.local_addr().unwrap(), server.local_addr().unwrap());
+        let tunnel = Tunnel::new("files", peer, vec![NextHop::new(next_hop.ip().to_string(), next_hop.port())]);
+        let (accept, dial) = (Arc::new(accept), Arc::new(dial));
+        let flow = relay.registry.add(Arc::new(tunnel), &gate.counters, peer, &accept);
+        flow.connected(0, next_hop, &dial);
+        let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
+        let (sides, places) = (Sides::of(&legs).unwrap(), Places::new(&Arc::new(())));
+        DataConnections::new(&relay, &gate, &legs, sides, places, |_| panic!("no flow begins"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_waits_for_room_for_a_minute_and_is_then_refused() {
+        let mut data = data_connections();
+        let _full = [data.places.one().unwrap(), data.places.one().unwrap()];
+        let dial = SocketAddr::from(([127, 0, 0, 1], 40_000));
+        for channel in 1..3 {
+            assert!(!data.have_room());
+            advance(ROOM_PATIENCE - Duration::from_secs(1)).await;
+            assert!(!data.have_room());
+            advance(Duration::from_secs(1)).await;
+            assert!(data.have_room());
+            let refused = data.open(Opening { channel, accept_from: Side::Client, dial });
+            assert_eq!(refused.unwrap_err(), "2 data connections are open already");
+        }
+        assert!(!data.have_room());
+        advance(ROOM_PATIENCE).await;
+        data.wait_on();
+        assert!(!data.have_room() && data.room_limit() == Some(Instant::now() + ROOM_PATIENCE));
+    }
+
+    /// The runtime has not told that the connections have come.
+    #[tokio::test]
+    async fn replies_wait_for_a_data_connection_whose_both_sides_have_come_and_not_for_one_side() {
+        for comes_first in [Side::Client, Side::Server] {
+            let mut data = data_connections();
+            let for_server = data.open_for_server(1).unwrap();
+            let for_client = data.meet().unwrap();
+            let (first, second) =
+                if comes_first == Side::Client { (for_client, for_server) } else { (for_server, for_client) };
+            assert!(!data.is_arriving());
+            let _first = std::net::TcpStream::connect(first).unwrap();
+            assert!(!data.is_arriving());
+            let _second = std::net::TcpStream::connect(second).unwrap();
+            assert!(data.is_arriving());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_whose_transfer_does_not_begin_is_reset_after_ten_minutes() {
+        let mut data = data_connections();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = SocketAddr::from(([127, 0, 0, 1], 40_000));
+        data.join(Joining { channel: 1, server: listener.local_addr().unwrap(), client }).unwrap();
+        let Open { mut serving, source: _source } = data.latest.take().unwrap();
+        // The clock does not jump while a task is ready, so the dial has its time.
+        for _ in 0..1000 {
+            tokio::select! {
+                biased;
+                _ = &mut serving => panic!("the dial failed"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        assert!(timeout(Duration::from_secs(599), &mut serving).await.is_err());
+        let mut server = listener.accept().unwrap().0;
+        server.set_nonblocking(true).unwrap();
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(timeout(Duration::from_secs(2), serving).await.unwrap().is_none());
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    }
+}

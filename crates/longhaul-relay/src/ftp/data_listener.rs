@@ -1,0 +1,329 @@
+//! A data listener: admits one data connection from the right peer. Its flow begins then.
+
+use super::places::Place;
+use super::ports;
+use crate::leg::setup;
+use crate::leg::stream::Stream;
+use crate::live::client::Client;
+use crate::live::data_peer::{DataPeer, Met, Naming};
+use crate::state::permits::Gate;
+use crate::state::shared::Relay;
+use longhaul_config::Tunnel;
+use longhaul_core::ftp::{Refused, Rules, Side};
+use longhaul_sys::activation;
+use socket2::Socket;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tracing::warn;
+
+/// A data connection that came to its listener, and what its flow needs. The fields are dropped in this order.
+pub(crate) struct NewFlow {
+    pub(crate) relay: Arc<Relay>,
+    pub(crate) tunnel: Arc<Tunnel>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) accept: Stream,
+    pub(crate) client: Client,
+    pub(crate) place: Place,
+}
+
+/// The parts of a data connection's flow, except its accept leg.
+pub(super) struct Prepared {
+    pub(super) relay: Arc<Relay>,
+    /// The gate of the data connection alone, because the state of its next hop is its own.
+    pub(super) gate: Arc<Gate>,
+    /// The tunnel that is made for the data connection.
+    pub(super) tunnel: Arc<Tunnel>,
+    pub(super) place: Place,
+    pub(super) naming: Arc<Naming>,
+    /// The side from which the data connection comes.
+    pub(super) from: Side,
+    /// Starts the flow. Passed in, because a flow also begins this module.
+    pub(super) start: fn(NewFlow),
+}
+
+impl Prepared {
+    /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. `met` is the one with the other side, if it need
+    /// not be dialled. Returns a receiver that becomes true, or closes, when the dial to the other side has ended.
+    pub(super) fn start(self, accept: Stream, peer: SocketAddr, met: Option<Met>) -> watch::Receiver<bool> {
+        let Prepared { relay, gate, tunnel, place, naming, from, start } = self;
+        let (has_dialled, dialled) = watch::channel(false);
+        let (address, is_server, met) = (peer, from == Side::Server, Mutex::new(met));
+        let client = Client::Data(Box::new(DataPeer { address, is_server, naming, has_dialled, met }));
+        start(NewFlow { relay, tunnel, gate, accept, client, place });
+        dialled
+    }
+}
+
+/// The socket of a data listener.
+pub(super) type Listener = Arc<AsyncFd<Socket>>;
+
+/// A data listener that waits for its data connection.
+pub(super) struct DataListener {
+    pub(super) listener: Listener,
+    /// Who may come.
+    pub(super) rules: Rules,
+    /// Dropped after the listener.
+    pub(super) listening: Listening,
+    /// Time that the data connection has to come.
+    pub(super) patience: Duration,
+}
+
+impl DataListener {
+    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. Returns `None` if there is no data connection: see
+    /// [`DataListener::admitted`].
+    pub(super) async fn serve(self, prepared: Prepared) -> Option<watch::Receiver<bool>> {
+        let (accept, peer) = self.admitted().await?;
+        Some(prepared.start(accept, peer, None))
+    }
+
+    /// Waits for the data connection. Returns it with its peer, or `None` if it does not come in time or the relay is cut. Dropping this
+    /// closes the listener at once, so that its port and its place are free for the next one. A connection that nobody has accepted is
+    /// reset then.
+    pub(super) async fn admitted(self) -> Option<(Stream, SocketAddr)> {
+        let came = tokio::select! {
+            biased;
+            came = timeout(self.patience, self.admit()) => came,
+            () = self.listening.relay.is_cut() => {
+                self.listening.end();
+                return None;
+            }
+        };
+        // Closed before the port is free for others.
+        drop(self.listener);
+        match came {
+            Ok(_) => self.listening.end(),
+            Err(_) => self.listening.end_late(),
+        }
+        came.ok()
+    }
+
+    /// Waits for the data connection. Resets every other connection.
+    async fn admit(&self) -> (Stream, SocketAddr) {
+        loop {
+            let accepted = self.accept().await;
+            let (socket, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(err) => {
+                    self.cannot_accept(&err);
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            if let Err(why) = self.rules.admit_host(self.listening.from, peer.ip().to_canonical()) {
+                self.refuse(peer, &why);
+                continue;
+            }
+            match Stream::new(socket) {
+                Ok(stream) => return (stream, peer),
+                Err(err) => self.cannot_accept(&err),
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+        loop {
+            let mut ready = self.listener.readable().await?;
+            if let Ok(accepted) = ready.try_io(|listener| activation::accept(listener.as_fd())) {
+                let (socket, peer) = accepted?;
+                return Ok((socket.into(), peer));
+            }
+        }
+    }
+
+    fn refuse(&self, peer: SocketAddr, why: &Refused) {
+        let Listening { relay, gate, tunnel, from, .. } = &self.listening;
+        gate.counters.count(|counters| &counters.refused);
+        gate.counters.count(|counters| &counters.not_allowed);
+        if let Some(more) = relay.lines.refused.pass(tunnel, Instant::now()) {
+            let expected = self.rules.ends.of(*from);
+            match why {
+                Refused::NotAllowed(_) => {
+                    warn!(tunnel = %tunnel, %peer, %expected, more, "refused: an FTP data connection from a host that is not in allow");
+                }
+                _ => warn!(tunnel = %tunnel, %peer, %expected, more,
+                    "refused: an FTP data connection from another host than the control connection's, and not in ftp.data_from; \
+                     is protocol = \"ftp\" missing on the relay `expected`?"),
+            }
+        }
+    }
+
+    fn cannot_accept(&self, err: &io::Error) {
+        let Listening { relay, gate, tunnel, .. } = &self.listening;
+        gate.counters.count(|counters| &counters.accept_errors);
+        if let Some(more) = relay.lines.accept.pass(tunnel, Instant::now()) {
+            let err = setup::failed("accept", err);
+            warn!(tunnel = %tunnel, %err, more, "cannot accept an FTP data connection, trying again");
+        }
+    }
+}
+
+/// Counts a data listener while it waits, and reports it if nobody comes. Dropping it means that the client has asked for
+/// another one, or that the control connection has ended.
+pub(super) struct Listening {
+    relay: Arc<Relay>,
+    gate: Arc<Gate>,
+    tunnel: String,
+    /// Address of the listener.
+    address: SocketAddr,
+    /// The side of the peer that is expected.
+    from: Side,
+    /// This peer.
+    expected: IpAddr,
+    /// Whether it is reported when it is dropped.
+    is_told: bool,
+}
+
+impl Listening {
+    /// Begins to count the listener at `address`, to which `expected`, the peer on side `from`, should connect.
+    pub(super) fn begin(
+        relay: &Arc<Relay>,
+        gate: &Arc<Gate>,
+        tunnel: &Tunnel,
+        address: SocketAddr,
+        expected: IpAddr,
+        from: Side,
+    ) -> Listening {
+        gate.counters.count(|counters| &counters.ftp_listeners_now);
+        // A server that refuses the transfer, for example because there is no such file, does not connect. A client connects
+        // before it asks for the transfer.
+        let is_told = from == Side::Client;
+        let (relay, gate, tunnel) = (relay.clone(), gate.clone(), tunnel.name.clone());
+        Listening { relay, gate, tunnel, address, from, expected, is_told }
+    }
+
+    /// Ends without a report.
+    fn end(mut self) {
+        self.is_told = false;
+    }
+
+    /// Ends after nobody came in time.
+    fn end_late(mut self) {
+        self.is_told = true;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.gate.counters.uncount(|counters| &counters.ftp_listeners_now);
+        ports::closed(self.address.ip());
+        if self.is_told {
+            let Listening { relay, gate, tunnel, address, expected, .. } = self;
+            tell_unused(relay, gate, tunnel, *address, *expected);
+        }
+    }
+}
+
+/// Reports that `expected` did not connect to the data listener at `address`.
+pub(super) fn tell_unused(relay: &Relay, gate: &Gate, tunnel: &str, address: SocketAddr, expected: IpAddr) {
+    gate.counters.count(|counters| &counters.ftp_unused);
+    gate.data_problem.note(format!("{expected} did not connect to {address}"));
+    if let Some(more) = relay.lines.unused.pass(tunnel, Instant::now()) {
+        warn!(tunnel = %tunnel, listener = %address, %expected, more,
+            "nobody connected to the FTP data listener: does a firewall drop the connection (ftp.ports)? is ftp.advertise right?");
+    }
+}
+
+/// Returns the time that a data connection from `side` has to come.
+pub(super) fn patience(side: Side) -> Duration {
+    match side {
+        // Clients connect as soon as they know the port. vsftpd's accept_timeout is the same.
+        Side::Client => Duration::from_secs(60),
+        // A server connects once it has the file, which may first have to come from a tape.
+        Side::Server => Duration::from_secs(600),
+    }
+}
+
+/// Registers a listener with the runtime.
+///
+/// # Errors
+/// The kernel has no memory or no epoll watch left. The text goes to the client.
+#[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]
+pub(super) fn register(listener: Socket) -> Result<Listener, String> {
+    let listener = AsyncFd::with_interest(listener, Interest::READABLE);
+    listener.map(Arc::new).map_err(|err| format!("epoll_ctl(EPOLL_CTL_ADD): {err}"))
+}
+
+/// Pause after accept(2) has failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::super::places::Places;
+    use super::super::ports;
+    use super::*;
+    use crate::leg::setup::Protocol;
+    use longhaul_config::options::LegOptions;
+    use longhaul_core::ftp::{Ends, Mode};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// Returns a listener that waits for `side`, its address, and the rest of the data connection, in `places`.
+    fn data_listener(
+        relay: &Arc<Relay>,
+        gate: &Arc<Gate>,
+        places: &Arc<Places>,
+        side: Side,
+    ) -> (DataListener, SocketAddr, Prepared) {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = ports::listen(here, None, &LegOptions::default(), Protocol::Tcp).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        let tunnel = Arc::new(Tunnel::new("a", here, Vec::new()));
+        let data_listener = DataListener {
+            listening: Listening::begin(relay, gate, &tunnel, address, here.ip(), side),
+            listener: register(listener).unwrap(),
+            rules: Rules {
+                ends: Ends { client: here.ip(), server: here.ip() },
+                data_from: Vec::new(),
+                allow: Vec::new(),
+                low_ports: false,
+                mode: Mode::Client,
+            },
+            patience: patience(side),
+        };
+        let prepared = Prepared {
+            relay: relay.clone(),
+            gate: gate.beside(),
+            tunnel,
+            place: places.one().unwrap(),
+            naming: Arc::default(),
+            from: side,
+            start: |_| panic!("nobody came"),
+        };
+        (data_listener, address, prepared)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_to_which_nobody_comes_is_closed_and_gives_its_place_back() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        let places = Places::new(&gate);
+        let [listeners, unused] = [&gate.counters.ftp_listeners_now, &gate.counters.ftp_unused];
+        for (number, side, seconds) in [(1, Side::Client, 60), (2, Side::Server, 600)] {
+            let (data_listener, address, prepared) = data_listener(&relay, &gate, &places, side);
+            let mut serving = Box::pin(data_listener.serve(prepared));
+            let early = timeout(Duration::from_secs(seconds - 1), &mut serving).await;
+            assert!(early.is_err() && places.taken() == 1 && listeners.load(Relaxed) == 1);
+            timeout(Duration::from_secs(2), serving).await.unwrap();
+            assert_eq!((places.taken(), listeners.load(Relaxed), unused.load(Relaxed)), (0, 0, number));
+            std::net::TcpStream::connect(address).unwrap_err();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_come_is_counted_at_the_end_of_its_control_connection_and_a_server_is_not() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        for (side, unused) in [(Side::Server, 0), (Side::Client, 1)] {
+            let (data_listener, _, prepared) = data_listener(&relay, &gate, &Places::new(&gate), side);
+            drop(data_listener.serve(prepared));
+            assert_eq!(gate.counters.ftp_unused.load(Relaxed), unused);
+            assert_eq!(gate.counters.ftp_listeners_now.load(Relaxed), 0);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Fetches the server's data connection in passive mode, for a client in active mode (`ftp.mode = "passive"`).
+//!
+//! ```text
+//! server   227 ─────────────── accepts ───────── 150 ─── the file ──>
+//! relay         dials the server                      dials the client: the flow begins
+//! client                                              accepts ─── the file ──>
+//! ```
+//! The client is dialled only when the transfer begins. A transfer that the server refuses then leaves no flow behind that the
+//! client resets.
+
+use super::data_listener::{Prepared, patience};
+use crate::leg::stream::Stream;
+use crate::reach::connect::{self, Failure};
+use longhaul_config::Tunnel;
+use longhaul_core::ftp::Side;
+use std::net::SocketAddr;
+use std::time::Instant;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tracing::warn;
+
+/// A data connection that is dialled on both sides.
+pub(super) struct Fetch {
+    /// Its flow comes from the server, and dials the client.
+    pub(super) prepared: Prepared,
+    /// A tunnel that dials the server.
+    pub(super) towards_server: Tunnel,
+    /// The address that the server named.
+    pub(super) server: SocketAddr,
+    /// Becomes true when the transfer begins.
+    pub(super) begins: watch::Receiver<bool>,
+}
+
+impl Fetch {
+    /// Dials the server, waits until the transfer begins, and starts the flow: see [`Prepared::start`]. Returns `None` if the server
+    /// does not answer; it then sends its own error, because nobody connects to its port. Returns `None` also if no transfer begins in
+    /// time. Dropping this closes the connection.
+    pub(super) async fn serve(mut self) -> Option<watch::Receiver<bool>> {
+        let relay = self.prepared.relay.clone();
+        let fetched = tokio::select! {
+            biased;
+            fetched = self.fetch() => fetched,
+            () = relay.is_cut() => None,
+        };
+        fetched.map(|stream| self.prepared.start(stream, self.server, None))
+    }
+
+    async fn fetch(&mut self) -> Option<Stream> {
+        let stream = match self.dial().await {
+            Ok(stream) => stream,
+            Err(failure) => {
+                self.tell(&failure);
+                return None;
+            }
+        };
+        let begins = timeout(patience(Side::Server), self.begins.wait_for(|begins| *begins)).await;
+        // The inner one fails only when the control connection is over, which drops this, too.
+        begins.is_ok_and(|begins| begins.is_ok()).then_some(stream)
+    }
+
+    async fn dial(&self) -> Result<Stream, Failure> {
+        let (relay, tunnel) = (&self.prepared.relay, &self.towards_server);
+        let (stream, _) = connect::begin(relay, tunnel, self.server, &[])?;
+        connect::finish(relay, &stream, self.server, tunnel.connect_timeout).await?;
+        Ok(stream)
+    }
+
+    fn tell(&self, failure: &Failure) {
+        let Prepared { relay, gate, tunnel, .. } = &self.prepared;
+        let tunnel = &tunnel.name;
+        gate.counters.count(|counters| &counters.ftp_unused);
+        gate.data_problem.note(format!("the server's data port {} cannot be reached: {failure}", self.server));
+        if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
+            warn!(tunnel = %tunnel, server = %self.server, why = %failure, more, "cannot connect to the FTP server's data port");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The data connections of a control connection, at most [`DATA_CONNECTIONS`]. The control connection's permit is for them, too.
+//! They hold it, so a data connection that outlives its control connection still counts in every limit.
+
+use crate::lock::lock;
+use crate::state::permits::DATA_CONNECTIONS;
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// The places for the data connections of one control connection.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The permit of the control connection. Given back when the control connection and all its data connections are over.
+    _permit: Arc<dyn Any + Send + Sync>,
+    /// Number of places that data connections have.
+    taken: Mutex<usize>,
+    /// Notified when one comes back.
+    freed: Notify,
+}
+
+/// The right to one data connection. Dropping it gives it back. Holds the control connection's permit.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+}
+
+impl Places {
+    /// Returns the places of a new control connection that has `permit`.
+    pub(super) fn new(permit: &Arc<impl Any + Send + Sync>) -> Arc<Places> {
+        Arc::new(Places { _permit: permit.clone(), taken: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// Takes one place.
+    ///
+    /// # Errors
+    /// All places are taken. The text goes to the client.
+    pub(super) fn one(self: &Arc<Places>) -> Result<Place, String> {
+        let mut taken = lock(&self.taken);
+        if *taken >= usize::from(DATA_CONNECTIONS) {
+            return Err(format!("{DATA_CONNECTIONS} data connections are open already"));
+        }
+        *taken += 1;
+        Ok(Place { places: self.clone() })
+    }
+
+    /// Ends when a place has come back.
+    pub(super) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// Returns the number of places that are taken.
+    pub(super) fn taken(&self) -> usize {
+        *lock(&self.taken)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *lock(&self.places.taken) -= 1;
+        self.places.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::shared::Relay;
+    use longhaul_config::Protocol;
+    use longhaul_core::permits::Full;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn control_connections_cannot_starve_their_data_connections() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        relay.permit([(&gate, None)]);
+        let all = relay.max_flows();
+        gate.set_protocol(Protocol::Ftp);
+        let mut controls = Vec::new();
+        while let Ok(permit) = gate.try_enter() {
+            controls.push(Places::new(&Arc::new(permit)));
+        }
+        assert_eq!(controls.len(), all / 3, "a control connection needs three permits");
+        let full: Vec<_> = controls.iter().map(|places| [places.one().unwrap(), places.one().unwrap()]).collect();
+        assert_eq!(controls[0].one().unwrap_err(), "2 data connections are open already");
+        drop(full);
+        assert!(controls[0].taken() == 0 && controls[0].one().is_ok(), "they have come back");
+        // Data connections that outlive their control connection keep its permit.
+        let mut orphans: Vec<_> = controls.split_off(all / 3 - 3).iter().map(|places| places.one().unwrap()).collect();
+        assert!(orphans.len() == 3 && gate.try_enter().is_err());
+        orphans.pop();
+        let more: Vec<_> = std::iter::from_fn(|| gate.try_enter().ok()).collect();
+        assert_eq!(more.len(), 1);
+        drop((controls, more));
+        assert!(timeout(Duration::ZERO, relay.ended()).await.is_err(), "a drain waits for them");
+        drop(orphans);
+        timeout(LONG, relay.ended()).await.unwrap();
+    }
+
+    /// The permit also has the source's slot, and the place in `max_flows`.
+    #[test]
+    fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limits() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        relay.permit([(&gate, Some(1))]);
+        gate.set_protocol(Protocol::Ftp);
+        let places = Places::new(&Arc::new(gate.try_enter().unwrap()));
+        let data = [places.one().unwrap(), places.one().unwrap()];
+        drop(places);
+        for place in data {
+            assert_eq!(gate.try_enter().unwrap_err(), Full::MaxFlows);
+            drop(place);
+        }
+        assert!(gate.try_enter().is_ok(), "the last data connection is over");
+    }
+
+    #[test]
+    fn data_connections_do_not_count_in_max_flows() {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        relay.permit([(&gate, None)]);
+        relay.limit_flows(Some(2));
+        gate.set_protocol(Protocol::Ftp);
+        let mut controls: Vec<_> = std::iter::from_fn(|| gate.try_enter().ok()).collect();
+        assert_eq!(controls.len(), 2);
+        let places = Places::new(&Arc::new(()));
+        let _data = [places.one().unwrap(), places.one().unwrap()];
+        assert!(gate.try_enter().is_err(), "two control connections are all");
+        controls.pop();
+        assert!(gate.try_enter().is_ok(), "the data connections have no part in them");
+    }
+}

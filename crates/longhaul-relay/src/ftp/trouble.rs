@@ -1,0 +1,78 @@
+//! Tells of data connections whose dial failed, which views show as the problem of their tunnel.
+
+use crate::live::failure_kind::FailureKind;
+use crate::live::registry::Flow;
+use crate::reach::dial::Unanswered;
+use crate::state::permits::Gate;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Notes that the dial of `flow` failed, if that is a data connection.
+///
+/// A refused dial may be no problem. A server that refuses a transfer closes its port, and our dial may come later than that. So the
+/// reply to the transfer is awaited for a moment. The ports of a client that has left refuse, too.
+pub(crate) fn note_failed_dial(gate: &Arc<Gate>, flow: &Flow, unanswered: &Unanswered) {
+    let Some(naming) = flow.naming().cloned() else { return };
+    let (gate, what) = (gate.clone(), format!("dial failed: {}", unanswered.why));
+    if unanswered.kind != FailureKind::Refused {
+        note(&gate, what);
+        return;
+    }
+    let is_turned = flow.is_turned();
+    tokio::spawn(async move {
+        sleep(REPLY_TIME).await;
+        let is_expected = if is_turned { naming.is_over() } else { naming.is_refused() };
+        if !is_expected {
+            note(&gate, what);
+        }
+    });
+}
+
+fn note(gate: &Gate, what: String) {
+    gate.counters.count(|counters| &counters.ftp_unused);
+    gate.data_problem.note(what);
+}
+
+/// Time in which a reply comes that the server sent when it closed its port. Both take the same way.
+const REPLY_TIME: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leg::stream;
+    use crate::live::client::Client;
+    use crate::live::data_peer::{DataPeer, Naming};
+    use crate::state::shared::Relay;
+    use longhaul_config::Tunnel;
+    use std::sync::Mutex;
+    use std::sync::atomic::Ordering::Relaxed;
+    use tokio::sync::watch;
+
+    /// Returns the problem three seconds after a dial that failed, and its count.
+    async fn told(kind: FailureKind, is_server: bool, before: fn(&Naming)) -> (Option<String>, u64) {
+        let relay = Relay::new(1000);
+        let gate = relay.gate();
+        let (accept, peer) = stream::pair();
+        let (naming, address) = (Arc::<Naming>::default(), peer.local_addr().unwrap());
+        let (has_dialled, met) = (watch::channel(false).0, Mutex::new(None));
+        let client = Client::Data(Box::new(DataPeer { address, is_server, naming: naming.clone(), has_dialled, met }));
+        let tunnel = Arc::new(Tunnel::new("files", address, Vec::new()));
+        let flow = relay.registry.add(tunnel, &gate.counters, client, &Arc::new(accept));
+        note_failed_dial(&gate, &flow, &Unanswered { why: "10.20.20.20:6899".into(), kind, address: None });
+        before(&naming);
+        sleep(Duration::from_secs(3)).await;
+        (gate.data_problem.view().map(|view| view.what), gate.counters.ftp_unused.load(Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_dial_is_a_problem_unless_the_server_refused_the_transfer_or_the_client_has_left() {
+        let problem = (Some("dial failed: 10.20.20.20:6899".to_string()), 1);
+        for is_server in [false, true] {
+            assert_eq!(told(FailureKind::Refused, is_server, |_| {}).await, problem);
+            assert_eq!(told(FailureKind::NoAnswer, is_server, Naming::refuse).await, problem);
+        }
+        assert_eq!(told(FailureKind::Refused, false, Naming::refuse).await, (None, 0));
+        assert_eq!(told(FailureKind::Refused, true, Naming::end).await, (None, 0));
+    }
+}

@@ -1,0 +1,18 @@
+//! One TCP connection: its options, what the kernel says of it, its end.
+//!
+//! Enters: a connected socket, and the options of its tunnel. Leaves: a [`Stream`](stream::Stream) that tokio watches; samples of
+//! TCP_INFO; a wake-up when the peer closes.
+//! May use: longhaul-sys, longhaul-core, longhaul-config.
+
+pub(crate) mod closing;
+pub(crate) mod hangups;
+pub(crate) mod leg_view;
+pub(crate) mod local_ports;
+pub(crate) mod low_water;
+pub(crate) mod race;
+pub(crate) mod sample;
+pub(crate) mod setup;
+pub(crate) mod stream;
+pub(crate) mod talk;
+
+pub use leg_view::LegView;

@@ -1,0 +1,50 @@
+//! Converts TCP_INFO for longhaul-core.
+
+use longhaul_core::closing;
+use longhaul_core::path::Sample;
+use longhaul_core::silence::SilentLeg;
+use longhaul_sys::tcp_info::{State, TcpInfo};
+
+/// Returns the fields of `info` that decisions need, with their units.
+pub(crate) fn sample(info: &TcpInfo) -> Sample {
+    Sample {
+        rtt: info.rtt,
+        min_rtt: info.min_rtt,
+        cwnd_segments: info.snd_cwnd,
+        ssthresh_segments: info.snd_ssthresh,
+        is_recovering: info.ca_state != CA_OPEN,
+        acked_bytes: info.bytes_acked,
+        retransmitted_bytes: info.bytes_retrans,
+        unsent_bytes: info.notsent_bytes.into(),
+        peer_window: info.snd_wnd.into(),
+        delivery_rate: info.delivery_rate,
+        is_app_limited: info.is_app_limited,
+        busy: info.busy_time,
+        limited_by_peer: info.rwnd_limited,
+        limited_by_send_buffer: info.sndbuf_limited,
+    }
+}
+
+/// Returns the fields of `info` that tell whether a silent leg's peer has answered.
+pub(crate) fn silent_leg(info: &TcpInfo) -> SilentLeg {
+    SilentLeg {
+        since_sent: info.last_data_sent,
+        since_received: info.last_data_received,
+        unanswered_probes: info.probes,
+        unacked_segments: info.unacked_segments,
+        unsent_bytes: info.notsent_bytes,
+    }
+}
+
+/// Returns `state` as far as the close of a leg depends on it.
+pub(crate) fn closing_state(state: State) -> closing::State {
+    match state {
+        State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait => closing::State::Open,
+        State::LastAck | State::Closing => closing::State::LastAck,
+        State::Closed => closing::State::Closed,
+        State::Other => closing::State::Unknown,
+    }
+}
+
+/// `TCP_CA_Open` of `linux/tcp.h`: nothing is lost, reordered or marked.
+const CA_OPEN: u8 = 0;

@@ -1,0 +1,63 @@
+//! Reads and writes a connection outside of the pumps: the frames of probes and their payload.
+
+use crate::leg::stream::Stream;
+use longhaul_sys::splice;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+/// Waits for bytes on `socket` and reads them. 0 is the end of the stream.
+///
+/// # Errors
+/// The socket's error.
+pub(crate) fn poll_receive(socket: &Stream, cx: &mut Context<'_>, bytes: &mut [u8]) -> Poll<io::Result<usize>> {
+    poll_read(socket, cx, || splice::receive(socket, bytes))
+}
+
+/// Calls `read` on `socket` when that can be read, until it does not block.
+///
+/// # Errors
+/// The socket's error.
+pub(crate) fn poll_read(
+    socket: &Stream,
+    cx: &mut Context<'_>,
+    mut read: impl FnMut() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        let mut ready = ready!(socket.poll_read_ready(cx))?;
+        match read() {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+            done => return Poll::Ready(done),
+        }
+    }
+}
+
+/// Sends all of `bytes`.
+///
+/// # Errors
+/// The socket's error.
+pub(crate) async fn send_all(socket: &Stream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = poll_fn(|cx| poll_write(socket, cx, || splice::send(socket, bytes))).await?;
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+/// Calls `write` on `socket` when that takes bytes, until it does not block.
+///
+/// # Errors
+/// The socket's error.
+pub(crate) fn poll_write(
+    socket: &Stream,
+    cx: &mut Context<'_>,
+    mut write: impl FnMut() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        let mut ready = ready!(socket.poll_write_ready(cx))?;
+        match write() {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+            done => return Poll::Ready(done),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The relay: carries connections from a tunnel's listener to its next hops, and knows of each what it does.
+//!
+//! A client connects to us on the accept leg. We connect to the next hop on the dial leg. "Up" is the direction from
+//! the accept leg to the dial leg. The folders, in the order in which a byte passes them; each uses only those below it:
+//!
+//! ```text
+//! accept   listening sockets, permits, the allow-list, the PROXY header   (one task a tunnel)
+//! flow     one flow, from the accepted connection to its end              (one task a flow)
+//! ftp      rewrites a control connection, runs its data connections as flows
+//! carry    two pumps: bytes from each leg to the other
+//! probe    answers probes, and makes the daemon's own
+//! reach    addresses, connections, checks of next hops
+//! state    what flows share: permits, next hops, memory
+//! caps     bandwidth caps: sets the pacing rates of the live flows
+//! names    the addresses of names
+//! live     the live flows and the counters, for views
+//! verify   the prober: goes through a tunnel as a client
+//! leg      one TCP connection and its options
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod caps;
+mod carry;
+mod flow;
+mod ftp;
+#[cfg(test)]
+mod half_open_tests;
+mod leg;
+mod live;
+mod lock;
+mod names;
+mod probe;
+mod random;
+mod reach;
+mod state;
+pub mod verify;
+
+pub use accept::{Activated, BindError, Handle, Listener, Route, Serving};
+pub use leg::LegView;
+pub use live::{
+    Bucket, CounterValues, Counters, DataProblemView, Distributions, FlowView, HistogramValues, How, LegFigures,
+    Outcome, State, Tally, VerifyView, Whereabouts,
+};
+pub use lock::lock;
+pub use names::{NameView, Unresolved, unresolved};
+pub use probe::Verifier;
+pub use reach::Checks;
+pub use state::{
+    AddressLoad, CheckRefusal, FailureView, Gate, GoneAddress, GroupView, HopsView, Load, NextHopView, Relay,
+    TunnelLoad, WaitView,
+};

@@ -1,0 +1,105 @@
+//! The client of a flow. A proxy before us may have named it.
+
+use crate::live::data_peer::{DataPeer, Met, Naming};
+use crate::lock::lock;
+use longhaul_core::ftp::Transfer;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Who began a flow. As small as its address, because every idle flow has one.
+#[derive(Debug)]
+pub(crate) enum Client {
+    /// The client with this address connected to us.
+    Direct(SocketAddr),
+    /// A proxy connected to us and named its client.
+    Via(Box<Via>),
+    /// This process itself, with a probe of its own.
+    Own(Box<SocketAddr>),
+    /// An FTP data connection came to a data listener.
+    Data(Box<DataPeer>),
+}
+
+/// A connection through a proxy, by its PROXY header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Via {
+    /// Address of the client.
+    pub(crate) client: SocketAddr,
+    /// Address that the client connected to.
+    pub(crate) to: SocketAddr,
+    /// Address of the proxy: the far end of the accept leg.
+    pub(crate) proxy: SocketAddr,
+}
+
+impl Client {
+    /// Returns the address of the client.
+    pub(crate) fn address(&self) -> SocketAddr {
+        match self {
+            Client::Direct(address) => *address,
+            Client::Own(address) => **address,
+            Client::Data(peer) => peer.address,
+            Client::Via(via) => via.client,
+        }
+    }
+
+    /// Returns the proxy's connection, unless the client connected to us.
+    pub(crate) fn via(&self) -> Option<&Via> {
+        match self {
+            Client::Direct(_) | Client::Own(_) | Client::Data(_) => None,
+            Client::Via(via) => Some(via),
+        }
+    }
+
+    /// Returns what the control connection knows of an FTP data connection.
+    pub(crate) fn naming(&self) -> Option<&Arc<Naming>> {
+        match self {
+            Client::Data(peer) => Some(&peer.naming),
+            Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
+        }
+    }
+
+    /// Returns the command that uses an FTP data connection, once it is known.
+    pub(crate) fn transfer(&self) -> Option<Transfer> {
+        self.naming().and_then(|naming| naming.get())
+    }
+
+    /// Tells an FTP control connection that the dial for its data connection has connected or failed.
+    pub(crate) fn dialled(&self) {
+        if let Client::Data(peer) = self {
+            peer.has_dialled.send_replace(true);
+        }
+    }
+
+    /// Takes the connection with the other side of an FTP data connection, if that side came to us, too.
+    pub(crate) fn take_met(&self) -> Option<Met> {
+        match self {
+            Client::Data(peer) => lock(&peer.met).take(),
+            Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
+        }
+    }
+
+    /// Whether it came to an FTP data listener.
+    pub(crate) fn is_data(&self) -> bool {
+        matches!(self, Client::Data(_))
+    }
+
+    /// Whether it came from the next hop of its tunnel, to an FTP data listener.
+    pub(crate) fn is_turned(&self) -> bool {
+        matches!(self, Client::Data(peer) if peer.is_server)
+    }
+
+    /// Whether its first bytes may be a probe. No prober knows a data listener, and a file may begin like a preface.
+    pub(crate) fn may_be_probe(&self) -> bool {
+        !self.is_data()
+    }
+
+    /// Whether it is a probe of this process.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Client::Own(_))
+    }
+}
+
+impl From<SocketAddr> for Client {
+    fn from(address: SocketAddr) -> Client {
+        Client::Direct(address)
+    }
+}

@@ -1,0 +1,211 @@
+//! Counters of the process and of each tunnel. They only grow, except those whose names end in "now". The bytes of live
+//! flows are counted in the registry.
+
+use crate::live::distributions::Distributions;
+use crate::live::how::How;
+use crate::live::tally::Tally;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tracing::info;
+
+/// Makes [`Counters`] and [`CounterValues`] from one list, so that a new counter is a line of it.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Every counter, of the process or of one tunnel. The code that sees an event counts it.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+            /// The counters of the process, if these are of a tunnel.
+            all: Option<Arc<Counters>>,
+            /// Bytes of the tunnel's ended flows, by direction. 0 for the process, whose bytes the registry counts.
+            ended_up: AtomicU64,
+            ended_down: AtomicU64,
+            /// Distributions over the flows of the tunnel.
+            pub(crate) distributions: Arc<Distributions>,
+        }
+
+        /// The counters at one moment, for the log and for views.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct CounterValues {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Bytes that the flows, live and ended, have carried from their clients to their next hops.
+            pub bytes_up: u64,
+            /// The same in the other direction.
+            pub bytes_down: u64,
+        }
+
+        impl Counters {
+            /// Returns the values. `carried` are the bytes of the flows, live and ended.
+            pub(crate) fn values(&self, carried: Tally) -> CounterValues {
+                CounterValues {
+                    $($name: self.$name.load(Relaxed),)*
+                    bytes_up: carried.up,
+                    bytes_down: carried.down,
+                }
+            }
+        }
+
+        impl CounterValues {
+            /// Writes all counters to the log.
+            pub(crate) fn log(&self) {
+                info!($($name = self.$name,)* bytes_up = self.bytes_up, bytes_down = self.bytes_down, "counters");
+            }
+        }
+    };
+}
+
+counters! {
+    /// Flows open now.
+    flows_now,
+    /// Connections accepted and allowed.
+    accepted,
+    /// Connections that were reset before a flow began: the allow-list does not contain their peer, too many flows come
+    /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel. The next three counters
+    /// give the reasons.
+    refused,
+    /// Connections that were reset because of `allow`, because too many flows come from the tunnel's own next hop, or
+    /// because they were not the announced probe. A view that subtracts counters could see the difference decrease.
+    not_allowed,
+    /// Connections that were reset because `proxy_in` found no valid header in time.
+    bad_proxy_headers,
+    /// Connections that were reset because of a limit of their source.
+    over_source_limit,
+    /// Number of times that accept failed: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
+    accept_errors,
+    /// Number of times that connections of a tunnel had to wait because no permit was free.
+    without_permit,
+    /// Number of times that a next hop was ejected or went down.
+    hops_lost,
+    /// Dials and active checks that used an expired answer for a name, because no resolver had answered in time.
+    stale_answers,
+    /// Flows that ended well in both directions.
+    finished,
+    /// Flows that ended with RST. The next seven counters give the reason.
+    reset,
+    /// Flows whose dial no address answered.
+    dials_failed,
+    /// Flows in which a peer sent RST.
+    reset_by_peer,
+    /// Flows in which a peer stopped answering.
+    timed_out,
+    /// Flows in which a leg failed with another errno.
+    leg_failed,
+    /// Flows that `linger-half-open` ended.
+    half_open_too_long,
+    /// Flows that longhaul cut: drain timeout, second signal, or command.
+    cut,
+    /// Flows that ended because longhaul refused their probe. After a failed dial, such a flow is one of `dials_failed`.
+    refused_probe_flows,
+    /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
+    copied,
+    /// FTP data listeners that wait for their connection now.
+    ftp_listeners_now,
+    /// FTP data listeners to which no connection came in time, and those of passive mode to which none came before the control
+    /// connection ended or the client asked for another one. Data ports of the other side that could not be dialled, unless the
+    /// server refused the transfer as well.
+    ftp_unused,
+    /// Commands and replies of FTP that were refused, because they name an address or a port that is not allowed, or because no
+    /// data listener could be opened.
+    ftp_refused,
+    /// Probes that were answered or passed on.
+    probes,
+    /// Probes that were refused: a preface that cannot be used, too many probes, or one that may not be passed on.
+    probes_refused,
+    /// Probes among these whose prober did not prove the key of `[probe] key_file`.
+    probes_unproven,
+    /// Probes of tunnels with `verify` that found their tunnel broken.
+    verify_failures,
+}
+
+impl Counters {
+    /// Returns the counters of a new tunnel. Their events count in `all` too, the counters of the process.
+    pub(crate) fn of_tunnel(all: &Arc<Counters>) -> Arc<Counters> {
+        Arc::new(Counters { all: Some(all.clone()), ..Counters::default() })
+    }
+
+    /// Counts an event here and, if these are the counters of a tunnel, in those of the process.
+    pub(crate) fn count(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+        counter(self).fetch_add(1, Relaxed);
+        if let Some(all) = &self.all {
+            counter(all).fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Takes back an event of a counter whose name ends in "now".
+    pub(crate) fn uncount(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+        counter(self).fetch_sub(1, Relaxed);
+        if let Some(all) = &self.all {
+            counter(all).fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Returns the bytes of the tunnel's ended flows.
+    pub(crate) fn ended_tally(&self) -> Tally {
+        Tally { up: self.ended_up.load(Relaxed), down: self.ended_down.load(Relaxed) }
+    }
+
+    /// Adds the bytes of a flow of the tunnel that has ended.
+    pub(crate) fn add_ended(&self, tally: Tally) {
+        self.ended_up.fetch_add(tally.up, Relaxed);
+        self.ended_down.fetch_add(tally.down, Relaxed);
+    }
+
+    /// Counts a flow that has ended.
+    pub(crate) fn ended(&self, how: How) {
+        self.count(|counters| match how {
+            How::Finished => &counters.finished,
+            How::Reset(_) => &counters.reset_by_peer,
+            How::TimedOut(_) => &counters.timed_out,
+            How::Failed(..) => &counters.leg_failed,
+            How::DialFailed => &counters.dials_failed,
+            How::HalfOpenTooLong => &counters.half_open_too_long,
+            How::Cut | How::Killed => &counters.cut,
+            How::ProbeRefused => &counters.refused_probe_flows,
+        });
+        if how != How::Finished {
+            self.count(|counters| &counters.reset);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_config::options::Leg;
+
+    #[test]
+    fn the_manual_has_each_counter() {
+        const MANUAL: &str = include_str!("../../../../docs/log.md");
+        let values = serde_json::to_value(CounterValues::default()).unwrap();
+        let missing: Vec<&String> =
+            values.as_object().unwrap().keys().filter(|name| !MANUAL.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "docs/log.md lacks {missing:?}");
+    }
+
+    #[test]
+    fn each_reset_has_one_reason() {
+        let all = Arc::default();
+        let (counters, other) = (Counters::of_tunnel(&all), Counters::of_tunnel(&all));
+        other.ended(How::Finished);
+        let resets = [
+            How::Reset(Leg::Accept),
+            How::TimedOut(Leg::Dial),
+            How::Failed(Leg::Dial, libc::EHOSTUNREACH),
+            How::DialFailed,
+            How::HalfOpenTooLong,
+            How::Cut,
+            How::Killed,
+            How::ProbeRefused,
+        ];
+        [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how));
+        let reasons = [
+            &counters.reset_by_peer, &counters.timed_out, &counters.leg_failed, &counters.dials_failed,
+            &counters.half_open_too_long, &counters.cut, &counters.refused_probe_flows,
+        ];
+        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2, 1]);
+        assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 8));
+        assert_eq!((all.finished.load(Relaxed), all.reset.load(Relaxed)), (2, 8), "both tunnels");
+    }
+}

@@ -1,0 +1,31 @@
+//! What is known of the live flows and of what has ended: the registry, counters, distributions, results of probes.
+//!
+//! Enters: numbers and states, written by the tasks of the flows as plain atomics. Leaves: copies of them, for views and logs, and
+//! the order to end a flow, which a view may give.
+//! May use: `verify`, `leg`.
+
+pub(crate) mod client;
+pub(crate) mod counters;
+mod cut;
+pub(crate) mod data_peer;
+pub(crate) mod data_problem;
+pub(crate) mod distributions;
+pub(crate) mod failure_kind;
+mod histogram;
+pub(crate) mod how;
+mod moment;
+pub(crate) mod own_probes;
+mod pulse;
+pub(crate) mod registry;
+pub(crate) mod tally;
+pub(crate) mod throttle;
+pub(crate) mod verified;
+
+pub use counters::{CounterValues, Counters};
+pub use data_problem::DataProblemView;
+pub use distributions::{Distributions, LegFigures};
+pub use histogram::{Bucket, HistogramValues};
+pub use how::How;
+pub use registry::{FlowView, State};
+pub use tally::Tally;
+pub use verified::{Outcome, VerifyView, Whereabouts};

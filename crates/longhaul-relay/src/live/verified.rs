@@ -1,0 +1,343 @@
+//! Results of the probes that the daemon makes of its own tunnels. They survive a reload and a drain.
+
+use crate::lock::lock;
+use crate::verify::{Stage, Trouble};
+use longhaul_config::Tunnel;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+/// The results of all tunnels, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Verified(Mutex<BTreeMap<String, Arc<History>>>);
+
+/// The results of one tunnel.
+#[derive(Debug)]
+pub(crate) struct History(Mutex<VerifyView>);
+
+/// Results of a tunnel's probes as they were at one moment.
+#[derive(Clone, Debug)]
+pub struct VerifyView {
+    /// Time since which the tunnel is whole, or broken at the same stage with the same cause. Before the first result, the
+    /// time when its probes began.
+    pub since: SystemTime,
+    /// Time between two probes.
+    pub interval: Duration,
+    /// Maximum time of a probe.
+    pub timeout: Duration,
+    /// Why no probe can be made now, or why the last one has no result. `None` if it has one.
+    pub hindrance: Option<String>,
+    /// Where the tunnel's address is, as far as its probes have noticed.
+    pub address: Whereabouts,
+    /// Time when it came back to this host, until the next result.
+    pub returned_at: Option<SystemTime>,
+    /// The last results, the newest last. At most 100. Shared, so that a copy of the view costs the same with any number.
+    pub results: Arc<VecDeque<Outcome>>,
+    /// Number of probes in a row that the listener did not take although it had a permit.
+    unaccepted: u32,
+    /// Number of relays after the first on the path that the results are about. `None` before the first call of
+    /// [`History::of_path`].
+    hops: Option<u8>,
+    /// Whether a probe has reached the last relay.
+    relays_answered: bool,
+}
+
+/// Where the address of a tunnel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// On this host.
+    Here,
+    /// On this host again. No probe has had a result since, so the last one says nothing.
+    Returned,
+    /// On another host, as on a backup relay.
+    Elsewhere {
+        /// Time since which it is there.
+        since: SystemTime,
+    },
+}
+
+/// Result of one probe.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Time when the probe ended.
+    pub at: SystemTime,
+    /// Number of relays after the first. A reload may change it, and the stage's name depends on it.
+    pub hops: u8,
+    /// Where the tunnel is broken. `None` if it is whole.
+    pub trouble: Option<Trouble>,
+    /// Time that the probe took.
+    pub took: Duration,
+    /// Round-trip time of a small message over the whole path.
+    pub rtt: Option<Duration>,
+    /// Bytes per second, there and back at the same time.
+    pub goodput: Option<f64>,
+}
+
+impl Verified {
+    /// Returns the history of `tunnel`, which is probed from now on. A probe takes up to `timeout`.
+    pub(crate) fn begin(&self, tunnel: &str, interval: Duration, timeout: Duration) -> Arc<History> {
+        let mut histories = lock(&self.0);
+        let history = histories.entry(tunnel.into()).or_insert_with(|| Arc::new(History::new(interval)));
+        let mut view = history.view_mut();
+        (view.interval, view.timeout) = (interval, timeout);
+        drop(view);
+        history.clone()
+    }
+
+    /// Forgets the histories of all tunnels but those of `tunnels` that are probed.
+    pub(crate) fn keep(&self, tunnels: &[Arc<Tunnel>]) {
+        let is_probed = |name: &str| tunnels.iter().any(|tunnel| tunnel.name == name && tunnel.verify.is_some());
+        lock(&self.0).retain(|name, _| is_probed(name));
+    }
+
+    /// Returns the results of each tunnel that is probed.
+    pub(crate) fn views(&self) -> BTreeMap<String, VerifyView> {
+        let histories = lock(&self.0).clone();
+        histories.into_iter().map(|(name, history)| (name, history.view())).collect()
+    }
+
+    /// Returns whether a listener accepts nothing although its process runs.
+    pub(crate) fn is_stuck(&self) -> bool {
+        lock(&self.0).values().any(|history| history.view_mut().unaccepted >= STUCK_AFTER)
+    }
+}
+
+impl History {
+    fn new(interval: Duration) -> History {
+        History(Mutex::new(VerifyView {
+            since: SystemTime::now(),
+            interval,
+            timeout: Duration::ZERO,
+            hindrance: None,
+            address: Whereabouts::Here,
+            returned_at: None,
+            results: Arc::default(),
+            unaccepted: 0,
+            hops: None,
+            relays_answered: false,
+        }))
+    }
+
+    /// Begins the results of a path with `hops` relays after the first. Forgets the results of a path with another number of
+    /// them: they say nothing about this one.
+    pub(crate) fn of_path(&self, hops: u8) {
+        let mut view = self.view_mut();
+        if view.hops.replace(hops).is_some_and(|before| before != hops) {
+            (view.since, view.hindrance, view.address) = (SystemTime::now(), None, Whereabouts::Here);
+            view.returned_at = None;
+            (view.results, view.relays_answered) = (Arc::default(), false);
+        }
+    }
+
+    /// Returns whether every relay of the path has answered a probe before.
+    pub(crate) fn relays_answered(&self) -> bool {
+        self.view_mut().relays_answered
+    }
+
+    /// Returns whether another host has the address, as far as this one has noticed.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.view_mut().address, Whereabouts::Elsewhere { .. })
+    }
+
+    /// Returns the results so far.
+    pub(crate) fn view(&self) -> VerifyView {
+        self.view_mut().clone()
+    }
+
+    /// Records a hindrance. The results stay as they are. Returns whether it is new: there was none before, or only that of the
+    /// address.
+    pub(crate) fn hindered(&self, why: String) -> bool {
+        let mut view = self.view_mut();
+        let before = std::mem::replace(&mut view.address, Whereabouts::Here);
+        view.hindrance.replace(why).is_none() || before != Whereabouts::Here
+    }
+
+    /// Records that no probe is made because another host has the address. That is the normal state of a backup relay.
+    pub(crate) fn elsewhere(&self, why: String) {
+        let mut view = self.view_mut();
+        view.hindrance = Some(why);
+        if !matches!(view.address, Whereabouts::Elsewhere { .. }) {
+            view.address = Whereabouts::Elsewhere { since: SystemTime::now() };
+        }
+    }
+
+    /// Records that this host has the address, and `why` there is no result yet if another host had it. The last result must not
+    /// be fatal again: keepalived would take the address away before the probe has told how the tunnel is now.
+    pub(crate) fn returned(&self, why: impl FnOnce() -> String) {
+        let mut view = self.view_mut();
+        if matches!(view.address, Whereabouts::Elsewhere { .. }) {
+            (view.hindrance, view.address) = (Some(why()), Whereabouts::Returned);
+            view.returned_at = Some(SystemTime::now());
+        }
+    }
+
+    /// Records that probes have results. Returns whether they were hindered before, other than by the address.
+    pub(crate) fn unhindered(&self) -> bool {
+        let mut view = self.view_mut();
+        let before = std::mem::replace(&mut view.address, Whereabouts::Here);
+        view.returned_at = None;
+        view.hindrance.take().is_some() && before == Whereabouts::Here
+    }
+
+    /// Adds a result. Returns whether it differs from the one before: the tunnel is broken instead of whole or the reverse, or
+    /// broken at another stage or with another cause. The first result differs from none. The result of a probe that began
+    /// before the last [`of_path`](History::of_path), with another number of relays, is dropped.
+    pub(crate) fn add(&self, outcome: Outcome) -> bool {
+        let mut view = self.view_mut();
+        if view.hops.is_some_and(|hops| hops != outcome.hops) {
+            return false;
+        }
+        view.relays_answered |= outcome.reached_the_last_relay();
+        let is_change = view.results.back().is_none_or(|last| last.place() != outcome.place());
+        if is_change {
+            view.since = outcome.at;
+        }
+        let results = Arc::make_mut(&mut view.results);
+        if results.len() == MAX_RESULTS {
+            results.pop_front();
+        }
+        results.push_back(outcome);
+        is_change
+    }
+
+    /// Records whether the listener took the last probe. Returns whether it is stuck since this call.
+    pub(crate) fn accepted(&self, accepted: bool) -> bool {
+        let mut view = self.view_mut();
+        view.unaccepted = if accepted { 0 } else { view.unaccepted.saturating_add(1) };
+        view.unaccepted == STUCK_AFTER
+    }
+
+    fn view_mut(&self) -> MutexGuard<'_, VerifyView> {
+        lock(&self.0)
+    }
+}
+
+impl Outcome {
+    /// Returns the name of the broken stage, such as `WAN`. `None` if the tunnel is whole.
+    pub fn stage(&self) -> Option<String> {
+        self.trouble.as_ref().map(|trouble| trouble.stage.name(self.hops))
+    }
+
+    /// Returns how the broken stage shows: `refused`, `no answer` or `failed`. `None` if the tunnel is whole.
+    pub fn cause(&self) -> Option<&'static str> {
+        self.trouble.as_ref().map(|trouble| trouble.cause.name())
+    }
+
+    fn reached_the_last_relay(&self) -> bool {
+        let stage = self.trouble.as_ref().map(|trouble| trouble.stage);
+        matches!(stage, None | Some(Stage::Lan | Stage::FinalHost | Stage::Data))
+    }
+
+    fn place(&self) -> (Option<String>, Option<&'static str>) {
+        (self.stage(), self.cause())
+    }
+}
+
+/// Number of results that are kept for each tunnel.
+const MAX_RESULTS: usize = 100;
+
+/// Number of probes in a row that the listener did not take, after which it counts as stuck.
+const STUCK_AFTER: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::Cause;
+
+    fn outcome(stage: Option<Stage>) -> Outcome {
+        let trouble = stage.map(|stage| Trouble { stage, cause: Cause::Refused, why: String::new(), is_certain: true });
+        let (at, took) = (SystemTime::now(), Duration::from_millis(3));
+        Outcome { at, hops: 1, trouble, took, rtt: None, goodput: None }
+    }
+
+    #[test]
+    fn a_change_is_between_whole_and_broken_or_to_another_stage_or_cause() {
+        let history = History::new(Duration::from_secs(1));
+        let (wan, lan) = (Some(Stage::Link(0)), Some(Stage::Lan));
+        let changes = [wan, wan, lan, None, None, lan].map(|stage| history.add(outcome(stage)));
+        assert_eq!(changes, [true, false, true, true, false, true]);
+        let mut silent = outcome(lan);
+        silent.trouble.iter_mut().for_each(|trouble| trouble.cause = Cause::NoAnswer);
+        assert!(history.add(silent.clone()) && !history.add(silent));
+        let view = history.view();
+        let last = view.results.back().unwrap();
+        assert_eq!((last.stage().as_deref(), last.cause()), (Some("LAN"), Some("no answer")));
+        assert_eq!(view.since, view.results[6].at);
+        assert!(History::new(Duration::from_secs(1)).add(outcome(None)), "the first result");
+    }
+
+    #[test]
+    fn results_of_a_path_with_another_number_of_relays_are_forgotten() {
+        let history = History::new(Duration::from_secs(1));
+        history.of_path(1);
+        assert!(history.add(outcome(Some(Stage::Relay(1)))) && !history.relays_answered());
+        history.add(outcome(None));
+        assert!(history.add(outcome(Some(Stage::Relay(1)))) && history.relays_answered());
+        history.of_path(1);
+        assert_eq!((history.view().results.len(), history.relays_answered()), (3, true), "the same path");
+        history.of_path(0);
+        let view = history.view();
+        assert!(view.results.is_empty() && view.since > SystemTime::UNIX_EPOCH && !history.relays_answered());
+        assert!(!history.add(outcome(None)) && history.view().results.is_empty(), "a probe of the path before");
+    }
+
+    #[test]
+    fn a_hindrance_is_news_once_and_its_end_too_and_a_backup_has_neither() {
+        let history = History::new(Duration::from_secs(1));
+        let hindered = || history.hindered("refused".into());
+        assert_eq!([hindered(), hindered(), history.unhindered(), history.unhindered()], [true, false, true, false]);
+        history.elsewhere("192.0.2.7 is elsewhere".into());
+        let before = history.view().address;
+        history.elsewhere("192.0.2.7 is elsewhere".into());
+        assert!(history.is_elsewhere() && history.view().hindrance.is_some());
+        assert_eq!(history.view().address, before, "the time stays");
+        assert!(hindered() && !hindered() && !history.is_elsewhere(), "the address has come");
+        history.elsewhere("192.0.2.7 is elsewhere".into());
+        assert!(!history.unhindered() && history.view().hindrance.is_none() && !history.is_elsewhere());
+    }
+
+    #[test]
+    fn an_address_that_returns_hinders_until_the_next_result_and_is_no_news() {
+        let history = History::new(Duration::from_secs(1));
+        let returned = || history.returned(|| "192.0.2.7 is back".into());
+        let state = || (history.view().address, history.view().hindrance);
+        returned();
+        assert_eq!(state(), (Whereabouts::Here, None), "it was here all the time");
+        for is_hindered in [false, true] {
+            history.elsewhere("192.0.2.7 is elsewhere".into());
+            returned();
+            returned();
+            assert_eq!(state(), (Whereabouts::Returned, Some("192.0.2.7 is back".into())));
+            assert!(!is_hindered || history.hindered("refused".into()), "this hindrance is new");
+            let view = history.view();
+            assert!(!history.is_elsewhere() && view.returned_at.is_some(), "time counts from the return");
+            assert_eq!((history.unhindered(), state()), (is_hindered, (Whereabouts::Here, None)));
+            assert_eq!(history.view().returned_at, None);
+        }
+    }
+
+    #[test]
+    fn a_hundred_results_are_kept() {
+        let history = History::new(Duration::from_secs(1));
+        (0..150).for_each(|number| assert_eq!(history.add(outcome(None)), number == 0));
+        let view = history.view();
+        assert!(Arc::ptr_eq(&view.results, &history.view().results), "views share the results");
+        history.add(outcome(Some(Stage::Lan)));
+        let is_whole = |view: &VerifyView| view.results.back().is_some_and(|last| last.trouble.is_none());
+        assert!(view.results.len() == 100 && is_whole(&view), "a view does not change");
+        assert!(history.view().results.len() == 100 && !is_whole(&history.view()));
+    }
+
+    #[test]
+    fn a_listener_is_stuck_after_two_probes_and_until_it_takes_one() {
+        let verified = Verified::default();
+        let history = verified.begin("one", Duration::from_secs(1), Duration::ZERO);
+        assert_eq!([false, false, false].map(|accepted| history.accepted(accepted)), [false, true, false]);
+        assert!(verified.is_stuck());
+        assert!(!history.accepted(true) && !verified.is_stuck());
+        history.accepted(false);
+        history.accepted(false);
+        verified.keep(&[]);
+        assert!(!verified.is_stuck() && verified.views().is_empty(), "the tunnel is gone");
+    }
+}

@@ -1,0 +1,558 @@
+//! Probes: connections whose first bytes are a preface (docs/protocol.md). A relay passes a probe on to the next relay, or
+//! answers it: it echoes the prober's bytes and says how its own dial went.
+//!
+//! ```text
+//! hops to go > 0   report to the prober, preface to the next hop, then an ordinary flow
+//! with a key       challenge to the prober, proof from it
+//! hops to go = 0   report to the prober, FIN to the final host, echo, receipt
+//! too slow         report among the echoed bytes, FIN
+//! dial failed      report to the prober, FIN
+//! next hop resets  report to the prober, FIN
+//! ```
+//! The pump finds the preface in its first read, so that an ordinary flow pays for one comparison of a byte, and the dial
+//! does not wait. No preface goes to a final host: one with 0 hops to go is answered here. One with more is passed on only
+//! if `verify_hops` says that the next hop is a relay, or if it comes from this host, whose administrator can tell.
+//!
+//! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
+//! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
+
+use crate::leg::closing::linger_off;
+use crate::leg::stream::Stream;
+use crate::leg::talk::{poll_read, poll_receive, send_all};
+use crate::live::failure_kind::FailureKind;
+use crate::live::how::{Broken, How};
+use crate::live::registry::Flow;
+use crate::probe::proof;
+use crate::reach::dial::Unanswered;
+use crate::reach::fast_open;
+use crate::reach::host_answer;
+use crate::state::legs::Legs;
+use crate::state::probes::Place;
+use crate::state::shared::Relay;
+use longhaul_config::Tunnel;
+use longhaul_config::options::Leg;
+use longhaul_core::sources::Source;
+use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
+use longhaul_core::wire::probe::{self, LENGTH, Look, MAGIC, Preface};
+use longhaul_sys::splice;
+use longhaul_sys::tcp_info::TcpInfo;
+use socket2::SockRef;
+use std::future::{pending, poll_fn};
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+/// Kind of the first bytes of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Payload, which goes to the dial leg.
+    Payload,
+    /// Perhaps the beginning of a preface. More bytes decide.
+    More,
+    /// A probe that does not go to the dial leg.
+    Probe,
+}
+
+/// Decides on `first`, the bytes of a flow from its beginning. `is_last`: no more will come in time. A probe that is
+/// passed on becomes payload: this call reports to the prober, and changes the preface in place.
+pub(crate) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Opening {
+    match probe::look(first) {
+        Look::Payload => Opening::Payload,
+        Look::Maybe | Look::Begun if !is_last => Opening::More,
+        // A probe whose preface is cut off is no payload either, because the next hop could be a final host.
+        Look::Maybe | Look::Begun if first.len() < MAGIC.len() => Opening::Payload,
+        Look::Preface(preface) if first.len() == LENGTH => {
+            match course(legs.tunnel(), &preface, || is_from_here(legs.relay, legs.flow, legs.accept)) {
+                Course::PassOn(hops) if !proof::is_wanted(legs.relay, legs.flow) && pass_on(legs, &preface) => {
+                    first.copy_from_slice(&Preface { hops, ..preface }.bytes());
+                    Opening::Payload
+                }
+                _ => Opening::Probe,
+            }
+        }
+        // Also a preface with bytes behind it: the prober sends none before the report.
+        _ => Opening::Probe,
+    }
+}
+
+/// Reports to the prober that its preface goes on. Returns whether it may.
+fn pass_on(legs: &Legs<'_>, preface: &Preface) -> bool {
+    if !may_pass_on(legs.relay, legs.flow) {
+        return false;
+    }
+    let report = Frame::Report(report(legs.flow, preface, Some(legs.dial), Next::PassedOn)).bytes();
+    // The send buffer is empty, unless a server has sent its size in advance.
+    let is_sent = splice::send(legs.accept, &report).is_ok_and(|sent| sent == report.len());
+    if is_sent {
+        legs.flow.counters.count(|counters| &counters.probes);
+    }
+    is_sent
+}
+
+/// Whether a probe may be passed on now. The daemon's own probes are not limited.
+fn may_pass_on(relay: &Relay, flow: &Flow) -> bool {
+    flow.is_own_probe() || relay.probes.may_pass_on(Source::from(flow.peer().ip()))
+}
+
+/// Course of a probe at a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// Answers it.
+    Answer,
+    /// Passes it on, with so many hops to go.
+    PassOn(u8),
+    /// Refuses to pass it on.
+    Refuse,
+}
+
+fn course(tunnel: &Tunnel, preface: &Preface, is_from_here: impl FnOnce() -> bool) -> Course {
+    match (preface.hops, tunnel.verify_hops) {
+        (0, _) | (_, Some(0)) => Course::Answer,
+        (hops, Some(follow)) => Course::PassOn(hops.min(follow) - 1),
+        (_, None) if is_from_here() => Course::PassOn(0),
+        (_, None) => Course::Refuse,
+    }
+}
+
+/// Whether the client of `flow` is this host. A proxy on this host speaks for any client, so a client that a proxy has named
+/// is never this host.
+fn is_from_here(relay: &Relay, flow: &Flow, accept: &Stream) -> bool {
+    if flow.proxy().is_some() {
+        return false;
+    }
+    // Not always the address that the client connected to: a connection to a secondary address comes from the primary one.
+    let peer = SockRef::from(accept).peer_addr().ok().and_then(|peer| peer.as_socket());
+    peer.is_some_and(|peer| relay.served.has_here(peer) == Ok(true))
+}
+
+/// End of a probe that the pump did not pass on.
+pub(crate) enum Answered {
+    /// Its flow ends.
+    Ended(How),
+    /// Its prober has proved the key, and the dial leg has the preface: so many bytes.
+    PassedOn(u64),
+}
+
+/// Answers the probe that begins with `first`, or passes it on once its prober has proved the key.
+pub(crate) async fn answer(legs: &Legs<'_>, first: Box<[u8]>) -> Answered {
+    if let Look::Preface(preface) = probe::look(&first) {
+        let course = course(legs.tunnel(), &preface, || is_from_here(legs.relay, legs.flow, legs.accept));
+        if let (LENGTH, Course::PassOn(hops), true) = (first.len(), course, proof::is_wanted(legs.relay, legs.flow)) {
+            return prove_and_pass_on(legs, &preface, hops).await;
+        }
+    }
+    Answered::Ended(answer_here(legs, &first).await)
+}
+
+async fn prove_and_pass_on(legs: &Legs<'_>, preface: &Preface, hops: u8) -> Answered {
+    let Legs { relay, flow, accept, dial } = *legs;
+    if let Err(how) = admit_to_pass_on(relay, flow, accept, preface).await {
+        return Answered::Ended(how);
+    }
+    let report = Frame::Report(report(flow, preface, Some(dial), Next::PassedOn)).bytes();
+    if let Err(err) = send_all(accept, &report).await {
+        return Answered::Ended(Broken::of(Leg::Accept, &err).into());
+    }
+    match send_all(dial, &Preface { hops, ..*preface }.bytes()).await {
+        Ok(()) => Answered::PassedOn(LENGTH as u64),
+        Err(err) => Answered::Ended(Broken::of(Leg::Dial, &err).into()),
+    }
+}
+
+/// Waits until the prober has proved the key, and counts its probe if one more may be passed on now. Otherwise tells the
+/// prober why not.
+///
+/// # Errors
+/// It may not be passed on. The flow ends this way.
+async fn admit_to_pass_on(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), How> {
+    if let Err(why) = proof::ask(relay, flow, accept, preface).await {
+        return Err(refuse_unproven(relay, flow, accept, Unproven { preface, why }).await);
+    }
+    if !may_pass_on(relay, flow) {
+        refused(relay, flow, TOO_MANY);
+        let _ = timeout(ANSWER_TIME, converse(accept, report(flow, preface, None, Next::Busy), None)).await;
+        return Err(How::ProbeRefused);
+    }
+    flow.counters.count(|counters| &counters.probes);
+    Ok(())
+}
+
+/// A probe whose prober has not proved the key.
+struct Unproven<'a> {
+    preface: &'a Preface,
+    why: &'static str,
+}
+
+/// Tells the prober that it has not proved the key, and nothing else.
+async fn refuse_unproven(relay: &Relay, flow: &Flow, accept: &Stream, probe: Unproven<'_>) -> How {
+    flow.counters.count(|counters| &counters.probes_unproven);
+    refused(relay, flow, probe.why);
+    let _ = timeout(FAREWELL_TIME, converse(accept, bare_report(probe.preface, Next::Unproven), None)).await;
+    How::ProbeRefused
+}
+
+/// Answers the probe that begins with `first`, and returns how its flow ends. The final host gets FIN and no byte.
+async fn answer_here(legs: &Legs<'_>, first: &[u8]) -> How {
+    // This fails only on a connection that is gone.
+    let _ = SockRef::from(&**legs.dial).shutdown(Shutdown::Write);
+    // However the probe ends, the final host has had its end.
+    linger_off(legs.dial);
+    let how = answer_as_last(legs.relay, legs.flow, legs.accept, Some(legs.dial), first).await;
+    discard(legs.dial);
+    how
+}
+
+/// Answers a probe before the dial where the tunnel has `verify_final = false`. Returns `None` when the flow is to be
+/// dialled. Then no byte was read.
+pub(crate) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream) -> Option<How> {
+    if flow.tunnel.verify_final || !flow.may_be_probe() {
+        return None;
+    }
+    let preface = peek_preface(accept, FIRST_BYTES).await?;
+    if course(&flow.tunnel, &preface, || is_from_here(relay, flow, accept)) != Course::Answer
+        || fast_open::consume(accept, LENGTH).is_err()
+    {
+        return None;
+    }
+    let first = preface.bytes();
+    // Dropping the answer loses nothing that the other arm needs.
+    tokio::select! {
+        how = answer_as_last(relay, flow, accept, None, &first) => Some(how),
+        how = flow.cut.given() => Some(how),
+    }
+}
+
+/// After a failed dial: if the client is a prober, tells it how. Any other client that has sent nothing yet is reset
+/// [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
+pub(crate) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, failed: Unanswered) {
+    if !flow.may_be_probe() {
+        return;
+    }
+    let telling = async {
+        let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
+        // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
+        if fast_open::consume(accept, LENGTH).is_err() {
+            return;
+        }
+        if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
+            let dial = dial_of(&flow.tunnel, &failed).await;
+            let report = Report { dial, why: failed.why, ..report(flow, &preface, None, Next::DialFailed) };
+            let _ = converse(accept, report, None).await;
+        }
+    };
+    tokio::select! {
+        _ = timeout(ANSWER_TIME, telling) => {}
+        _ = flow.cut.given() => {}
+    }
+}
+
+/// After the next hop has reset the connection before the client's first byte was read: if the client is a prober, tells it
+/// that its probe came as far as the next hop. Any other client is reset [`FIRST_BYTES`] later, as after a failed dial.
+pub(crate) async fn tell_reset(legs: &Legs<'_>) {
+    let Legs { relay, flow, accept, dial } = *legs;
+    let telling = async {
+        let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
+        // See `tell_dial_failed`.
+        if fast_open::consume(accept, LENGTH).is_err() {
+            return;
+        }
+        if !matches!(course(legs.tunnel(), &preface, || is_from_here(relay, flow, accept)), Course::PassOn(_)) {
+            answer_as_last(relay, flow, accept, Some(dial), &preface.bytes()).await;
+            return;
+        }
+        if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
+            // The end of the connection after this report says the rest.
+            let _ = converse(accept, report(flow, &preface, Some(dial), Next::PassedOn), None).await;
+        }
+    };
+    let _ = timeout(ANSWER_TIME, telling).await;
+}
+
+/// Returns how a report tells that a dial `failed`.
+async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
+    match (failed.kind, failed.address) {
+        (FailureKind::Refused, _) => Dial::Refused,
+        (FailureKind::NoAnswer, Some(address)) if host_answer::is_port_silent(tunnel, address).await => {
+            Dial::PortSilent
+        }
+        (FailureKind::NoAnswer, _) => Dial::NoAnswer,
+        (FailureKind::Unreachable, Some(address)) if host_answer::is_prohibited(tunnel, address).await => Dial::Refused,
+        (FailureKind::Reset | FailureKind::Unreachable | FailureKind::Unresolved | FailureKind::Other, _) => {
+            Dial::Failed
+        }
+    }
+}
+
+/// Waits a moment for the first bytes on `accept`. Returns whether they are a preface, and leaves them where they are.
+pub(crate) async fn begins(accept: &Stream) -> bool {
+    peek_preface(accept, FIRST_BYTES).await.is_some()
+}
+
+/// Waits for the first bytes on `accept`, for at most `patience`. Returns the preface if they are one, and leaves them where
+/// they are.
+pub(crate) async fn peek_preface(accept: &Stream, patience: Duration) -> Option<Preface> {
+    let mut first = [0; LENGTH];
+    let peeked = timeout(patience, poll_fn(|cx| poll_read(accept, cx, || splice::peek(accept, &mut first)))).await;
+    let peeked = peeked.ok()?.ok()?;
+    match probe::look(&first[..peeked]) {
+        Look::Preface(preface) => Some(preface),
+        _ => None,
+    }
+}
+
+/// Answers the probe that begins with `first`, which is not passed on, and returns how its flow ends. The prober gets a report.
+/// It also gets the echo and the receipt if the report says so.
+async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Option<&Stream>, first: &[u8]) -> How {
+    let preface = match probe::look(first) {
+        Look::Preface(preface) if first.len() == LENGTH => preface,
+        look => {
+            refused(relay, flow, &format!("bad preface of {} bytes: {look:?}", first.len()));
+            return How::ProbeRefused;
+        }
+    };
+    if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
+        return refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
+    }
+    let (next, place) = admit_to_answer(relay, flow, accept, &preface);
+    let report = report(flow, &preface, dial, next);
+    let busy = Report { next: Next::Busy, echo_bytes: 0, ..report.clone() };
+    let answered = tokio::select! {
+        answered = timeout(ANSWER_TIME, converse(accept, report, place.as_ref())) => answered.ok(),
+        // Dropping the answer loses nothing that this arm needs.
+        () = lost(place.as_ref()) => {
+            refused(relay, flow, "its prober sends too slowly, and another probe needs its place");
+            None
+        }
+    };
+    if next != Next::Echo {
+        return How::ProbeRefused;
+    }
+    let Some(answered) = answered else {
+        // A path that is slow is not broken. The prober finds this report among the bytes that come back.
+        let _ = timeout(FAREWELL_TIME, converse(accept, busy, None)).await;
+        return How::TimedOut(Leg::Accept);
+    };
+    match answered {
+        Ok(()) => How::Finished,
+        Err(err) => Broken::of(Leg::Accept, &err).into(),
+    }
+}
+
+/// Decides on a probe that is not passed on, and counts it. Returns what follows its report, and its place if it needs one.
+fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> (Next, Option<Place<'a>>) {
+    let (next, place) = match course(&flow.tunnel, preface, || is_from_here(relay, flow, accept)) {
+        // The daemon's own probes need no place, so that strangers cannot keep them out.
+        Course::Answer if flow.is_own_probe() => (Next::Echo, None),
+        Course::Answer => match relay.probes.begin(Source::from(flow.peer().ip())) {
+            Some(place) => (Next::Echo, Some(place)),
+            None => (Next::Busy, None),
+        },
+        // It comes here only if `pass_on` has refused it.
+        Course::PassOn(_) => (Next::Busy, None),
+        Course::Refuse => (Next::NotPassedOn, None),
+    };
+    match next {
+        Next::Echo => {
+            flow.counters.count(|counters| &counters.probes);
+            debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), "answering a probe");
+        }
+        Next::Busy => refused(relay, flow, TOO_MANY),
+        _ => refused(relay, flow, "verify_hops does not allow it to be passed on"),
+    }
+    (next, place)
+}
+
+/// Waits until the probe has lost its `place`. One without a place loses none.
+async fn lost(place: Option<&Place<'_>>) {
+    match place {
+        Some(place) => place.lost().await,
+        None => pending().await,
+    }
+}
+
+/// Sends `report`, echoes if it says so, and ends the connection. Tells `place` of the bytes that it echoes.
+async fn converse(accept: &Stream, report: Report, place: Option<&Place<'_>>) -> io::Result<()> {
+    let (echoes, nonce, bytes) = (report.next == Next::Echo, report.nonce, report.echo_bytes);
+    send_all(accept, &Frame::Report(report).bytes()).await?;
+    if echoes {
+        let receipt = Frame::Receipt(Receipt { nonce, ..echo(accept, bytes, place).await? });
+        send_all(accept, &receipt.bytes()).await?;
+    }
+    bid_farewell(accept).await;
+    Ok(())
+}
+
+/// Echoes `bytes` bytes. Returns the receipt, without the nonce.
+async fn echo(accept: &Stream, bytes: u32, place: Option<&Place<'_>>) -> io::Result<Receipt> {
+    let mut buffer = vec![0; BUFFER];
+    let (mut left, mut checksum, mut began) = (bytes as usize, 0, None);
+    while left > 0 {
+        let max = left.min(BUFFER);
+        let got = poll_fn(|cx| poll_receive(accept, cx, &mut buffer[..max])).await?;
+        if got == 0 {
+            return Err(io::Error::from_raw_os_error(libc::ECONNRESET));
+        }
+        began.get_or_insert_with(Instant::now);
+        checksum = crc32c::crc32c_append(checksum, &buffer[..got]);
+        send_all(accept, &buffer[..got]).await?;
+        if let Some(place) = place {
+            place.echoed(got);
+        }
+        left -= got;
+    }
+    let time = began.map_or(Duration::ZERO, |began| began.elapsed());
+    Ok(Receipt { nonce: [0; 16], bytes, checksum, time_us: micros(time) })
+}
+
+/// Sends FIN, and waits until the peer has ended the connection, so that the close discards nothing.
+async fn bid_farewell(accept: &Stream) {
+    let _ = SockRef::from(accept).shutdown(Shutdown::Write);
+    let reading = async {
+        let mut bytes = [0; 1024];
+        while poll_fn(|cx| poll_receive(accept, cx, &mut bytes)).await.is_ok_and(|got| got > 0) {}
+    };
+    let _ = timeout(FAREWELL_TIME, reading).await;
+}
+
+/// Reads and drops what the final host has said, because a close with unread bytes sends RST.
+fn discard(dial: &Stream) {
+    let mut bytes = [0; 4096];
+    // A host that says more than 1 MiB to a silent client gets the RST.
+    let _ = (0..256).take_while(|_| splice::receive(dial, &mut bytes).is_ok_and(|got| got > 0)).count();
+}
+
+fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> Report {
+    let rtt = dial.and_then(|dial| TcpInfo::of(dial.as_fd()).ok()).map_or(Duration::ZERO, |info| info.rtt);
+    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let dialled = flow.next_hop().map(|(_, address)| address.to_string());
+    Report {
+        nonce: preface.nonce,
+        hops: preface.hops,
+        dial: if dial.is_some() { Dial::Connected } else { Dial::NotDialled },
+        next,
+        clock_us: u64::try_from(clock.as_micros()).unwrap_or(u64::MAX),
+        dial_us: flow.dial_us().unwrap_or_else(|| micros(flow.began.elapsed())),
+        rtt_us: micros(rtt),
+        echo_bytes: if next == Next::Echo { preface.echo_bytes } else { 0 },
+        name: name.trim().into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        next_hop: dialled.unwrap_or_default(),
+        why: String::new(),
+    }
+}
+
+/// Returns a report that says nothing about this relay.
+fn bare_report(preface: &Preface, next: Next) -> Report {
+    Report {
+        nonce: preface.nonce,
+        hops: preface.hops,
+        dial: Dial::NotDialled,
+        next,
+        clock_us: 0,
+        dial_us: 0,
+        rtt_us: 0,
+        echo_bytes: 0,
+        name: String::new(),
+        version: String::new(),
+        next_hop: String::new(),
+        why: String::new(),
+    }
+}
+
+fn refused(relay: &Relay, flow: &Flow, why: &str) {
+    flow.counters.count(|counters| &counters.probes_refused);
+    if let Some(more) = relay.lines.probe.pass(&flow.tunnel.name, Instant::now()) {
+        warn!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), why, more, "probe refused");
+    }
+}
+
+fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+}
+
+/// Why a probe over the limits is refused.
+const TOO_MANY: &str = "too many probes";
+
+/// Time that bytes like the beginning of a preface wait for the rest. The prober sends the preface by one call, so only a
+/// loss separates its bytes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time to wait for the first bytes before or after a dial. The near relay sends them right after its handshake.
+const FIRST_BYTES: Duration = Duration::from_millis(20);
+
+/// Maximum time that an answer takes: 64 MiB each way at 10 Mbit/s.
+const ANSWER_TIME: Duration = Duration::from_secs(120);
+
+/// Time that the prober has to end the connection after the last byte.
+const FAREWELL_TIME: Duration = Duration::from_secs(5);
+
+/// Size of the buffer of an echo in bytes.
+const BUFFER: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow;
+    use longhaul_config::NextHop;
+    use longhaul_core::wire::answer::Frames;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    /// The clock stands still while a blocking task runs, so that the preface comes in time on any machine.
+    #[tokio::test]
+    async fn a_prober_hears_of_a_next_hop_that_resets_before_the_preface_comes() {
+        let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap();
+        let to = NextHop::new(to.ip().to_string(), to.port());
+        let tunnel = Tunnel::new("reset", ours.local_addr().unwrap(), vec![to]);
+        let mut client = TcpStream::connect(tunnel.listen).await.unwrap();
+        let (accept, peer) = ours.accept().await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
+        tokio::time::pause();
+        let (done, waits) = channel::<()>();
+        let still = tokio::task::spawn_blocking(move || waits.recv());
+        let relay = Relay::new(100);
+        let flow = tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
+        tokio::task::yield_now().await;
+        let resets = server.accept().unwrap().0;
+        SockRef::from(&resets).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(resets);
+        for _ in 0..10 {
+            // The flow sees the reset.
+            tokio::task::yield_now().await;
+        }
+        client.write_all(&Preface { hops: 1, echo_bytes: 1024, nonce: [7; 16] }.bytes()).await.unwrap();
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.expect("FIN behind the report");
+        let mut frames = Frames::default();
+        let found: Vec<_> = got.iter().filter_map(|byte| frames.take(*byte).unwrap()).collect();
+        let [Frame::Report(report)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((report.nonce, report.next), ([7; 16], Next::PassedOn));
+        drop((client, done));
+        still.await.unwrap().unwrap_err();
+        flow.await.unwrap();
+    }
+
+    /// A preface never goes to a final host by the will of another host.
+    #[test]
+    fn a_probe_is_passed_on_only_where_a_relay_is_known_to_follow() {
+        let with = |verify_hops, hops, is_from_here| {
+            let mut tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
+            tunnel.verify_hops = verify_hops;
+            course(&tunnel, &Preface { hops, echo_bytes: 0, nonce: [0; 16] }, || is_from_here)
+        };
+        assert_eq!([with(None, 1, true), with(None, 5, true)], [Course::PassOn(0); 2]);
+        assert_eq!([with(None, 1, false), with(None, 5, false)], [Course::Refuse; 2]);
+        assert_eq!([with(Some(1), 1, false), with(Some(2), 2, false)], [Course::PassOn(0), Course::PassOn(1)]);
+        assert_eq!(with(Some(1), 8, true), Course::PassOn(0), "no further than the tunnel goes");
+        assert_eq!([with(Some(0), 1, true), with(None, 0, false), with(Some(2), 0, false)], [Course::Answer; 3]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Fast open (RFC 7413): sends the client's first bytes to the next hop in the SYN, which saves a round trip.
+//!
+//! ```text
+//! client ──bytes──> accept leg ──peek──> SYN + bytes ──> next hop 1    no answer
+//!                              ──peek──> SYN + bytes ──> next hop 2    answers: the accept leg is read only now
+//! ```
+//! The bytes are only peeked until a next hop answers, so each next hop can get them. Once one has answered, exactly
+//! the bytes that its socket took are read from the accept leg and dropped. The pump sends the rest.
+//!
+//! TCP_FASTOPEN_CONNECT is not used: connect(2) would succeed before a SYN is sent, so a dead next hop would go
+//! unnoticed. Before Linux 6.5, splice(2) into such a socket never sends the SYN.
+
+use crate::leg::stream::Stream;
+use longhaul_config::Tunnel;
+use longhaul_core::wire::probe::{self, Look};
+use longhaul_sys::splice;
+use socket2::{SockAddr, Socket};
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::AsFd;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::time::{Instant, timeout_at};
+
+/// The first bytes of a flow's client, which wait for a next hop.
+pub(crate) struct FirstBytes<'a> {
+    /// The accept leg, and the deadline for the first bytes. `None` if the tunnel dials without fast open.
+    awaited: Option<(&'a Stream, Instant)>,
+}
+
+impl FirstBytes<'_> {
+    /// Starts the time limit for the first bytes on `accept`, if `tunnel` dials with fast open.
+    pub(crate) fn of<'a>(tunnel: &Tunnel, accept: &'a Stream) -> FirstBytes<'a> {
+        FirstBytes { awaited: tunnel.dial.fast_open().then(|| (accept, Instant::now() + PATIENCE)) }
+    }
+
+    /// Waits for the bytes and copies them. Returns no bytes when an ordinary dial is needed: without fast open, when
+    /// nothing came in time (perhaps the server speaks first), when the client has sent FIN, when the first byte is
+    /// urgent, or when the bytes may be a probe.
+    ///
+    /// # Errors
+    /// The accept leg failed. This call has taken the socket's error, so no later call sees it.
+    pub(crate) async fn peek(&self) -> io::Result<Vec<u8>> {
+        let Some((accept, deadline)) = self.awaited else { return Ok(Vec::new()) };
+        timeout_at(deadline, poll_fn(|cx| poll_peek(accept, cx))).await.unwrap_or(Ok(Vec::new()))
+    }
+}
+
+fn poll_peek(accept: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+    let mut bytes = [0; MAX_PEEKED_BYTES];
+    let peeked = loop {
+        drop(ready!(accept.poll_read_ready(cx))?);
+        match accept.try_io(Interest::READABLE, || splice::peek(accept, &mut bytes)) {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
+            peeked => break peeked?,
+        }
+    };
+    // Checked after the peek, so that it sees an urgent byte that came in between. The peek itself stops before a later
+    // urgent byte (net/ipv4/tcp.c, tcp_recvmsg_locked).
+    let is_urgent = splice::is_at_urgent_byte(accept.as_fd());
+    // A preface must not reach a final host. The pump recognises it.
+    let is_payload = probe::look(&bytes[..peeked]) == Look::Payload;
+    Poll::Ready(Ok(if is_urgent || !is_payload { Vec::new() } else { bytes[..peeked].to_vec() }))
+}
+
+/// Starts to connect `socket` to `address`, with as many of `bytes` in the SYN as fit. Returns the number of bytes that
+/// the socket took. The kernel delivers these once, in the SYN or after the handshake. Returns `None` if the caller
+/// must call connect(2).
+///
+/// # Errors
+/// Those of connect(2).
+pub(crate) fn connect(socket: &Socket, address: &SockAddr, bytes: &[u8]) -> io::Result<Option<usize>> {
+    const FLAGS: i32 = libc::MSG_FASTOPEN | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    match socket.send_to_with_flags(bytes, address, FLAGS) {
+        Ok(taken) => Ok(Some(taken)),
+        Err(err) => match err.raw_os_error() {
+            // RFC 7413 4.1.1: without a cookie the SYN only asks for one. The SYN was sent and took no byte.
+            Some(libc::EINPROGRESS) => Ok(Some(0)),
+            // Bit 1 of net.ipv4.tcp_fastopen is off, or Multipath TCP does not support it (Linux 6.1).
+            Some(libc::EOPNOTSUPP) => Ok(None),
+            _ => Err(err),
+        },
+    }
+}
+
+/// Reads `count` bytes from `accept` and drops them, because the next hop has them. The bytes were peeked, so they are
+/// there.
+///
+/// # Errors
+/// The socket's error.
+pub(crate) fn consume(accept: &Stream, mut count: usize) -> io::Result<()> {
+    let mut bytes = [0; MAX_PEEKED_BYTES];
+    while count > 0 {
+        match splice::receive(accept, &mut bytes[..count.min(MAX_PEEKED_BYTES)])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => count -= read,
+        }
+    }
+    Ok(())
+}
+
+/// Time that a dial waits for the client's first byte: longer than a LAN's round trip, and too short for a person to
+/// notice.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Maximum number of bytes that are peeked. More than a SYN carries with jumbo frames (an MTU of 9,000).
+const MAX_PEEKED_BYTES: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_config::options::Leg;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    /// In virtual time: while nothing else runs, the clock jumps to the end of the wait.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_waited_for_once_for_20_ms() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accept = listener.accept().unwrap().0;
+        accept.set_nonblocking(true).unwrap();
+        let accept = Stream::new(accept.into()).unwrap();
+        let mut tunnel = Tunnel::new("one", listener.local_addr().unwrap(), Vec::new());
+
+        let start = Instant::now();
+        assert!(FirstBytes::of(&tunnel, &accept).peek().await.unwrap().is_empty());
+        assert_eq!(start.elapsed(), Duration::ZERO, "no wait without fast open");
+
+        tunnel.dial.set(Leg::Dial, "fastopen", "true").unwrap();
+        let first_bytes = FirstBytes::of(&tunnel, &accept);
+        for address in ["the first address", "the second"] {
+            assert!(first_bytes.peek().await.unwrap().is_empty());
+            // The runtime's timers count in milliseconds.
+            let waited = start.elapsed().as_millis();
+            assert!((20..=21).contains(&waited), "{address}: {waited} ms");
+        }
+        client.write_all(b"hello").unwrap();
+        assert_eq!(FirstBytes::of(&tunnel, &accept).peek().await.unwrap(), b"hello");
+    }
+}

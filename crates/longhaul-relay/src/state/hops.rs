@@ -1,0 +1,363 @@
+//! The state of a tunnel's next hops. [`longhaul_core::next_hop`] decides; this module asks it with the time of day, and
+//! logs changes.
+
+use crate::live::counters::{CounterValues, Counters};
+use crate::live::data_problem::{DataProblem, DataProblemView};
+use crate::live::distributions::Distributions;
+use crate::live::failure_kind::FailureKind;
+use crate::live::registry::Registry;
+use crate::lock::lock;
+use crate::names::{NameView, Names};
+use crate::state::queue::{Queue, WaitView};
+use longhaul_config::{NextHop, Tunnel};
+use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
+use longhaul_units::show_duration;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// The state of a tunnel's next hops. A reload keeps it for the hops that stay.
+#[derive(Debug, Default)]
+pub(crate) struct Hops {
+    group: Mutex<Group>,
+    /// The last failure of each hop that has had one.
+    failures: Mutex<HashMap<HopKey, LastFailure>>,
+    /// The hops whose checks see only the connection, because a relay refuses the probe. A failed dial or check does not end
+    /// that, so it is logged once.
+    refusing: Mutex<HashMap<HopKey, CheckRefusal>>,
+    random: RandomState,
+}
+
+/// The last failure of a hop.
+#[derive(Debug)]
+struct LastFailure {
+    what: Cow<'static, str>,
+    at: Instant,
+}
+
+/// A check of a hop that passed.
+#[derive(Clone, Debug)]
+pub(crate) struct Passed {
+    /// Time of the handshake.
+    pub(crate) rtt: Duration,
+    /// Why a relay refuses the probe. Only the connection was checked then.
+    pub(crate) refusal: Option<String>,
+}
+
+/// Why a check of a hop failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    /// The kind of the failure in a few words, for views, such as `refused`.
+    pub(crate) what: Cow<'static, str>,
+    /// The address, the call and its error, for the log.
+    pub(crate) why: String,
+}
+
+/// The next hops of all tunnels that are served.
+#[derive(Debug, Default)]
+pub(crate) struct Groups(Mutex<Vec<Served>>);
+
+/// A tunnel that is served.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) tunnel: Arc<Tunnel>,
+    pub(crate) hops: Arc<Hops>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) data_problem: Arc<DataProblem>,
+}
+
+/// State of a tunnel's next hops at one moment.
+#[derive(Clone, Debug)]
+pub struct HopsView {
+    /// The tunnel, as it is served now.
+    pub tunnel: Arc<Tunnel>,
+    /// The state of each next hop, in the order of the tunnel's `to`.
+    pub hops: Vec<NextHopView>,
+    /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
+    pub waiting: Option<WaitView>,
+    /// The latest problem of its FTP data connections. `None` if there was none lately.
+    pub data_problem: Option<DataProblemView>,
+}
+
+/// State of a next hop at one moment.
+#[derive(Clone, Debug)]
+pub struct NextHopView {
+    /// How the choice among next hops sees it.
+    pub choice: HopView,
+    /// Its last failed dial or check. `None` if none has failed since the tunnel has the hop.
+    pub last_failure: Option<FailureView>,
+    /// The last answer for its name. `None` if the hop is an address.
+    pub name: Option<NameView>,
+    /// The refusal because of which its checks see only the connection. `None` if they see all that they should.
+    pub check_refusal: Option<CheckRefusal>,
+}
+
+/// A relay that refuses the probes of checks.
+#[derive(Clone, Debug)]
+pub struct CheckRefusal {
+    /// The relay and its reason.
+    pub why: String,
+    /// Time of the first check that was refused.
+    pub since: Instant,
+}
+
+/// A failed dial or check of a next hop.
+#[derive(Clone, Debug)]
+pub struct FailureView {
+    /// Its kind in a few words, such as `refused`.
+    pub what: Cow<'static, str>,
+    /// Time since then.
+    pub age: Duration,
+}
+
+/// State of a tunnel's next hops, and its counters, at one moment.
+#[derive(Clone, Debug)]
+pub struct GroupView {
+    /// The next hops.
+    pub hops: HopsView,
+    /// The counters of the tunnel, with the bytes of its live and ended flows.
+    pub counters: CounterValues,
+    /// The distributions over the flows of the tunnel.
+    pub distributions: Arc<Distributions>,
+}
+
+impl Hops {
+    /// Chooses the order in which to dial the next hops of `tunnel` for `client`, without those that are down, and counts the
+    /// first dial. So of two flows that come at the same time, the later one sees the first one's choice.
+    pub(crate) fn choose<'a>(&'a self, counters: &'a Counters, tunnel: &'a Tunnel, client: IpAddr) -> Chosen<'a> {
+        let now = Instant::now();
+        let members = members(tunnel);
+        let mut group = self.group();
+        let order = group.order(tunnel.policy, &members, client, self.random.hash_one(now), now);
+        let first = order.first().map(|hop| {
+            let key = members[*hop].key;
+            group.began(key, now);
+            Claim { hops: self, counters, tunnel, hop: *hop, key, is_counted: true }
+        });
+        Chosen { order, first }
+    }
+
+    /// Returns every next hop of `tunnel` as configured, those that are down too.
+    pub(crate) fn every(tunnel: &Tunnel) -> Chosen<'_> {
+        Chosen { order: (0..tunnel.to.len()).collect(), first: None }
+    }
+
+    /// Counts a dial to next hop `hop` of `tunnel`, which begins.
+    pub(crate) fn claim<'a>(&'a self, counters: &'a Counters, tunnel: &'a Tunnel, hop: usize) -> Claim<'a> {
+        let key = tunnel.to[hop].member().key;
+        self.group().began(key, Instant::now());
+        Claim { hops: self, counters, tunnel, hop, key, is_counted: true }
+    }
+
+    /// Records that a flow to `hop` has ended.
+    pub(crate) fn ended(&self, hop: &NextHop) {
+        self.group().ended(hop.member().key);
+    }
+
+    /// Records the result of an active check of next hop `hop` of `tunnel`.
+    pub(crate) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Passed, Failed>) {
+        let thresholds = Thresholds { rise: tunnel.check.rise, fall: tunnel.check.fall };
+        let (key, now) = (tunnel.to[hop].member().key, Instant::now());
+        let failed = result.as_ref().err();
+        match result {
+            Err(failed) => self.note(key, failed.what.clone()),
+            Ok(Passed { refusal: Some(why), .. }) => {
+                let (why, mut refusing) = (why.clone(), lock(&self.refusing));
+                let since = refusing.get(&key).map_or(now, |refusal| refusal.since);
+                if refusing.insert(key, CheckRefusal { why: why.clone(), since }).is_none() {
+                    warn!(tunnel = %tunnel.name, next_hop = %tunnel.to[hop], %why, "checks see only the next hop's connection: the probe is refused");
+                }
+            }
+            Ok(Passed { refusal: None, .. }) => {
+                lock(&self.refusing).remove(&key);
+            }
+        }
+        let mut group = self.group();
+        if let Ok(Passed { rtt, .. }) = result {
+            group.measured(key, *rtt, now);
+        }
+        let change = group.checked(key, result.is_ok(), thresholds, now);
+        drop(group);
+        tell(counters, tunnel, hop, Told { change, why: failed.map(|failed| failed.why.as_str()) });
+    }
+
+    /// Ends the effect of active checks, because the tunnel no longer has any.
+    pub(crate) fn unchecked(&self) {
+        self.group().unchecked(Instant::now());
+        lock(&self.refusing).clear();
+    }
+
+    fn view(&self, tunnel: &Arc<Tunnel>, names: &Names) -> Vec<NextHopView> {
+        let name_views: Vec<Option<NameView>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
+        let (group, failures, refusing) = (self.group(), lock(&self.failures), lock(&self.refusing));
+        let now = Instant::now();
+        let view = |(Member { key, .. }, name): (Member, _)| NextHopView {
+            choice: group.view(key, now),
+            name,
+            last_failure: failures.get(&key).map(|failure| FailureView {
+                what: failure.what.clone(),
+                age: now.saturating_duration_since(failure.at),
+            }),
+            check_refusal: refusing.get(&key).cloned(),
+        };
+        members(tunnel).into_iter().zip(name_views).map(view).collect()
+    }
+
+    /// Forgets the hops that are not in `members`, except the state of those that have flows.
+    fn keep(&self, members: &[Member]) {
+        self.group().keep(members);
+        let is_kept = |key: &HopKey| members.iter().any(|member| member.key == *key);
+        lock(&self.failures).retain(|key, _| is_kept(key));
+        lock(&self.refusing).retain(|key, _| is_kept(key));
+    }
+
+    /// Keeps the last failure of the hop `key`.
+    fn note(&self, key: HopKey, what: Cow<'static, str>) {
+        lock(&self.failures).insert(key, LastFailure { what, at: Instant::now() });
+    }
+
+    fn group(&self) -> MutexGuard<'_, Group> {
+        lock(&self.group)
+    }
+}
+
+/// The next hops of a dial.
+pub(crate) struct Chosen<'a> {
+    /// The order in which to dial them, as indices into the tunnel's `to`.
+    pub(crate) order: Vec<usize>,
+    /// The claim of the first one.
+    pub(crate) first: Option<Claim<'a>>,
+}
+
+/// A dial to a next hop that has begun. Dropping it ends the dial without blame.
+pub(crate) struct Claim<'a> {
+    hops: &'a Hops,
+    counters: &'a Counters,
+    tunnel: &'a Tunnel,
+    hop: usize,
+    key: HopKey,
+    is_counted: bool,
+}
+
+impl Claim<'_> {
+    /// Records that the next hop answered after `rtt`. Its flow counts until [`Hops::ended`].
+    pub(crate) fn answered(mut self, rtt: Duration) {
+        self.is_counted = false;
+        let change = self.hops.group().answered(self.key, rtt, Instant::now());
+        tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
+    }
+
+    /// Records that the next hop did not answer.
+    pub(crate) fn failed(mut self, kind: FailureKind) {
+        self.is_counted = false;
+        self.hops.note(self.key, kind.name().into());
+        let is_alone = self.tunnel.to.len() == 1;
+        let change = self.hops.group().failed(self.key, is_alone, Instant::now());
+        tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if self.is_counted {
+            self.hops.group().ended(self.key);
+        }
+    }
+}
+
+impl Groups {
+    /// Replaces the served tunnels. The hops that a tunnel no longer has are forgotten once they have no flow.
+    pub(crate) fn set(&self, served: impl Iterator<Item = Served>) {
+        let served: Vec<Served> = served.collect();
+        for Served { tunnel, hops, .. } in &served {
+            hops.keep(&members(tunnel));
+        }
+        *lock(&self.0) = served;
+    }
+
+    /// Returns the state of every tunnel. `registry` has the live flows, `names` the names of the next hops.
+    pub(crate) fn view(&self, registry: &Registry, names: &Names) -> Vec<GroupView> {
+        let served = lock(&self.0).clone();
+        let counters: Vec<&Arc<Counters>> = served.iter().map(|served| &served.counters).collect();
+        let carried = registry.carried_by(&counters);
+        let view = |(served, carried): (&Served, _)| GroupView {
+            hops: served.view(names),
+            counters: served.counters.values(carried),
+            distributions: served.counters.distributions.clone(),
+        };
+        served.iter().zip(carried).map(view).collect()
+    }
+
+    /// Returns the state of the next hops of every tunnel, without a look at the live flows.
+    pub(crate) fn hops(&self, names: &Names) -> Vec<HopsView> {
+        let served = lock(&self.0).clone();
+        served.iter().map(|served| served.view(names)).collect()
+    }
+}
+
+impl Served {
+    fn view(&self, names: &Names) -> HopsView {
+        let Served { tunnel, hops, queue, data_problem, .. } = self;
+        HopsView {
+            tunnel: tunnel.clone(),
+            hops: hops.view(tunnel, names),
+            waiting: queue.view(),
+            data_problem: data_problem.view(),
+        }
+    }
+}
+
+/// Writes one line to the log for each next hop of a tunnel that has several or checks them.
+pub(crate) fn log(views: &[HopsView]) {
+    for HopsView { tunnel, hops, .. } in
+        views.iter().filter(|view| view.hops.len() > 1 || view.tunnel.check.by.is_some())
+    {
+        for (hop, NextHopView { choice: view, .. }) in tunnel.to.iter().zip(hops) {
+            info!(
+                tunnel = %tunnel.name,
+                next_hop = %hop,
+                state = %view.state,
+                seconds = view.age.as_secs(),
+                flows_now = view.flows,
+                rtt_ms = view.rtt.map(|rtt| rtt.as_micros() as f64 / 1e3),
+                failed_dials = view.failures,
+                "next hop"
+            );
+        }
+    }
+}
+
+fn members(tunnel: &Tunnel) -> Vec<Member> {
+    tunnel.to.iter().map(NextHop::member).collect()
+}
+
+/// A change of the state of a hop, and why its check failed.
+struct Told<'a> {
+    change: Option<Change>,
+    why: Option<&'a str>,
+}
+
+/// Logs a change of the state of next hop `hop`, and counts it if the hop is lost.
+fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
+    let (next_hop, tunnel) = (&tunnel.to[hop], &tunnel.name);
+    let why = told.why;
+    match told.change {
+        None => {}
+        Some(Change::Ejected(pause)) => {
+            counters.count(|counters| &counters.hops_lost);
+            warn!(%tunnel, %next_hop, pause = %show_duration(pause), "next hop ejected: its dials failed");
+        }
+        Some(Change::Returned) => info!(%tunnel, %next_hop, "next hop answers again"),
+        Some(Change::Down) => {
+            counters.count(|counters| &counters.hops_lost);
+            warn!(%tunnel, %next_hop, why, "next hop down: its checks failed");
+        }
+        Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),
+    }
+}

@@ -1,0 +1,272 @@
+//! Finds dials that would come back: to the tunnel's own listener, or to that of another tunnel of this process whose
+//! next hop leads there. Each such flow would be a connection to ourselves, which dials again, until no descriptor is
+//! left.
+//!
+//! `longhaul-config` checks the addresses in a file when it is read. This module checks the addresses that a name has
+//! now, and whether an address belongs to this host. It follows other tunnels by their addresses and by the addresses
+//! that their names had at the last dial.
+
+use crate::lock::lock;
+use longhaul_config::{NextHop, Tunnel};
+use longhaul_sys::Result;
+use longhaul_sys::route::{RouteSocket, with_zone};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// The tunnels that this process serves.
+#[derive(Debug, Default)]
+pub(crate) struct Served {
+    known: Mutex<Known>,
+    here: Here,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    tunnels: Arc<[Tunnel]>,
+    /// The addresses of each next hop at its last dial. Empty for a name that was not dialled yet.
+    hops: HashMap<NextHop, Vec<SocketAddr>>,
+}
+
+impl Served {
+    /// Replaces the served tunnels by `tunnels`.
+    pub(crate) fn set(&self, tunnels: Arc<[Tunnel]>) {
+        let mut known = self.known();
+        let before = std::mem::take(&mut known.hops);
+        let hops = tunnels.iter().flat_map(|tunnel| &tunnel.to);
+        known.hops = hops
+            .map(|hop| {
+                let last = || before.get(hop).cloned().unwrap_or_default();
+                (hop.clone(), hop.address().map_or_else(last, |address| vec![address]))
+            })
+            .collect();
+        known.tunnels = tunnels;
+    }
+
+    /// Records the current addresses of `next_hop`. Call it before [`leads_back`](Served::leads_back): the flow that closes
+    /// a loop then finds all of its names, and no flow goes round twice.
+    pub(crate) fn resolved(&self, next_hop: &NextHop, addresses: &[SocketAddr]) {
+        if let Some(last) = self.known().hops.get_mut(next_hop) {
+            last.clear();
+            last.extend_from_slice(addresses);
+        }
+    }
+
+    /// Whether dialling `address` would come back to `tunnel`. Call it before connect(2), because afterwards the
+    /// listener has the connection already and dials the next one.
+    ///
+    /// # Errors
+    /// The kernel did not say whether an address is this host's. The caller must not dial then, because a loop is
+    /// worse.
+    pub(crate) fn leads_back(&self, tunnel: &Tunnel, address: SocketAddr) -> Result<bool> {
+        let tunnels = self.known().tunnels.clone();
+        let mut been = vec![tunnel.listen];
+        let mut open = vec![in_zone(address, tunnel)];
+        while let Some(address) = open.pop() {
+            // The kernel is asked only once for each address on the way.
+            let mut answer = None;
+            let mut here = || match answer {
+                Some(is_here) => Ok(is_here),
+                None => self.here.has(address).inspect(|is_here| answer = Some(*is_here)),
+            };
+            if reaches(address, tunnel.listen, &mut here)? {
+                return Ok(true);
+            }
+            for next in tunnels.iter() {
+                if !been.contains(&next.listen) && reaches(address, next.listen, &mut here)? {
+                    been.push(next.listen);
+                    let known = self.known();
+                    let dialled = next.to.iter().filter_map(|hop| known.hops.get(hop)).flatten();
+                    open.extend(dialled.map(|address| in_zone(*address, next)));
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether `address` belongs to this host.
+    ///
+    /// # Errors
+    /// The kernel did not say.
+    pub(crate) fn has_here(&self, address: SocketAddr) -> Result<bool> {
+        self.here.has(address)
+    }
+
+    /// Whether `client` is one of `tunnel`'s next hops, on another host. Two relays that point at each other are such
+    /// clients of each other.
+    pub(crate) fn is_next_hop(&self, tunnel: &Tunnel, client: IpAddr) -> bool {
+        let client = client.to_canonical();
+        if client.is_loopback() {
+            return false;
+        }
+        let known = self.known();
+        let addresses = tunnel.to.iter().filter_map(|hop| known.hops.get(hop));
+        addresses.flatten().any(|address| address.ip().to_canonical() == client)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        lock(&self.known)
+    }
+}
+
+/// Returns `address`, a next hop of `tunnel`, with the zone in which it is dialled if it is link-local. An address in a
+/// configuration has none, but `dial.bind-device`.
+fn in_zone(address: SocketAddr, tunnel: &Tunnel) -> SocketAddr {
+    with_zone(address, tunnel.dial.bind_device())
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// Whether a dial to `address` reaches the listener at `listen`. `here` tells whether `address` belongs to this host: another host
+/// may have the same link-local address on another link.
+fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Result<bool>) -> Result<bool> {
+    match longhaul_config::covers_same(listen, address) {
+        true if listen.ip().is_unspecified() || is_link_local(listen.ip()) => here(),
+        same => Ok(same),
+    }
+}
+
+/// Tells the addresses of this host from others. It keeps a netlink socket, opened when first needed, so that a flow needs no
+/// descriptor for the question, except where AF_NETLINK is refused.
+#[derive(Debug, Default)]
+struct Here {
+    /// Locked while the kernel is asked.
+    socket: Mutex<Option<RouteSocket>>,
+    last_ipv4: Mutex<Last>,
+    last_ipv6: Mutex<Last>,
+}
+
+/// The kernel's last answer of an IP version, with its address and time. Locked only for moments, so that a flood of dials does
+/// not wait for a question to the kernel.
+type Last = Option<(SocketAddr, bool, Instant)>;
+
+impl Here {
+    /// Whether the kernel delivers packets for `address` to this host.
+    ///
+    /// # Errors
+    /// The kernel did not answer.
+    fn has(&self, address: SocketAddr) -> Result<bool> {
+        let to = match address.ip().to_canonical() {
+            IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
+            // Without a zone connect(2) fails. The kernel would answer for any link.
+            ip if is_link_local(ip) && is_without_zone(address) => return Ok(false),
+            IpAddr::V6(_) => address, // with its zone
+        };
+        let last = if to.is_ipv4() { &self.last_ipv4 } else { &self.last_ipv6 };
+        let now = Instant::now();
+        if let Some((asked, is_here, when)) = *lock(last) {
+            if asked == to && now.saturating_duration_since(when) < ANSWER_LIFETIME {
+                return Ok(is_here);
+            }
+        }
+        let is_here = self.ask(to)?;
+        *lock(last) = Some((to, is_here, now));
+        Ok(is_here)
+    }
+
+    fn ask(&self, to: SocketAddr) -> Result<bool> {
+        let mut kept = lock(&self.socket);
+        let socket = match &mut *kept {
+            Some(socket) => socket,
+            none => none.insert(RouteSocket::new()?),
+        };
+        socket.is_here(to)
+    }
+}
+
+fn is_without_zone(address: SocketAddr) -> bool {
+    matches!(address, SocketAddr::V6(address) if address.scope_id() == 0)
+}
+
+/// Time that an answer stays valid. A question is two system calls, and a flood of dials would ask it for each flow.
+/// If an address moves to this host meanwhile, a loop can go round for that long; the next answer ends it.
+const ANSWER_LIFETIME: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv6Addr;
+
+    #[test]
+    fn only_addresses_of_this_host_are_local() {
+        let known = Here::default();
+        for (address, here) in [
+            ("127.0.0.1:6000", true),
+            ("127.9.9.9:6000", true),
+            ("[::1]:6000", true),
+            ("[::ffff:127.0.0.1]:6000", true),
+            // RFC 5737, RFC 3849: for documentation, so they belong to nobody.
+            ("192.0.2.77:6000", false),
+            ("[2001:db8::77]:6000", false),
+        ] {
+            assert_eq!(known.has(address.parse().unwrap()), Ok(here), "{address}");
+        }
+    }
+
+    #[test]
+    fn only_the_own_port_is_reached() {
+        for (listen, address, own) in [
+            ("[::]:6000", "127.0.0.1:6000", true),
+            ("[::]:6000", "127.0.0.1:6001", false),
+            ("[::]:6000", "192.0.2.77:6000", false),
+            ("0.0.0.0:6000", "[::1]:6000", false),
+            ("127.0.0.1:6000", "127.0.0.1:6000", true),
+            ("127.0.0.1:6000", "127.0.0.2:6000", false),
+        ] {
+            let (listen, address): (SocketAddr, SocketAddr) = (listen.parse().unwrap(), address.parse().unwrap());
+            assert_eq!(reaches(address, listen, || Here::default().has(address)), Ok(own), "{listen} {address}");
+        }
+    }
+
+    #[test]
+    fn the_way_through_other_tunnels_is_followed() {
+        let tunnel = |listen: u16, to: u16| {
+            let hop = NextHop::new("127.0.0.1", to);
+            Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop])
+        };
+        let (one, two, three, out) = (tunnel(1, 2), tunnel(2, 3), tunnel(3, 1), tunnel(4, 5));
+        let served = Served::default();
+        served.set([one.clone(), two, three, out.clone()].into());
+        let back =
+            |tunnel: &Tunnel, to: u16| served.leads_back(tunnel, SocketAddr::from(([127, 0, 0, 1], to))).unwrap();
+        assert!(back(&one, 2) && back(&one, 3) && !back(&one, 4));
+        // These dials lead into a loop that `out` is not part of. The tunnels in the loop find it.
+        assert!(!back(&out, 1) && !back(&out, 5) && back(&out, 4));
+    }
+
+    #[test]
+    fn the_host_is_asked_about_only_when_the_port_fits() {
+        let (listen, address) = ("[::]:6000".parse().unwrap(), "127.0.0.1:6001".parse().unwrap());
+        assert_eq!(reaches(address, listen, || unreachable!("another port")), Ok(false));
+    }
+
+    #[test]
+    fn names_are_followed_once_they_were_dialled() {
+        let named = |listen: u16, hop: &NextHop| {
+            Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop.clone()])
+        };
+        let to_one = NextHop::new("one.example", 1);
+        let to_two = NextHop::srv("_two._tcp.example");
+        let (one, two) = (named(1, &to_two), named(2, &to_one));
+        let served = Served::default();
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        served.set([one.clone(), two.clone()].into());
+        served.resolved(&to_two, &[at(2)]);
+        assert!(!served.leads_back(&one, at(2)).unwrap(), "the way on from two is not known yet");
+        served.resolved(&to_one, &[at(1)]);
+        assert!(served.leads_back(&two, at(1)).unwrap() && served.leads_back(&one, at(2)).unwrap());
+        served.set([one.clone(), two.clone()].into());
+        assert!(served.leads_back(&one, at(2)).unwrap(), "a reload forgets it");
+        served.resolved(&to_one, &["192.0.2.1:1".parse().unwrap()]);
+        assert!(!served.leads_back(&one, at(2)).unwrap(), "the name is elsewhere now");
+        let elsewhere: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
+        assert!(served.is_next_hop(&two, elsewhere) && !served.is_next_hop(&one, elsewhere));
+        assert!(!served.is_next_hop(&one, at(2).ip()), "whatever comes from this host itself");
+        served.set([].into());
+        served.resolved(&to_one, &[at(1)]);
+        assert!(served.known().hops.is_empty(), "nobody dials it any more");
+    }
+}

@@ -1,0 +1,26 @@
+//! What flows share: permits, next hops, memory, pipes, and who looks after silent peers.
+//!
+//! Enters: requests of flows and listeners. Leaves: rights, next hops and empty pipes, each given back by its owner's drop.
+//! [`Relay`](shared::Relay) joins them; `legs` is one flow's part of it.
+//! May use: `caps`, `names`, `live`, `verify`, `leg`.
+
+mod budget;
+pub(crate) mod hops;
+pub(crate) mod legs;
+mod listen_addresses;
+mod load;
+mod loop_guard;
+pub(crate) mod permits;
+pub(crate) mod pool;
+mod probe_key;
+pub(crate) mod probes;
+mod queue;
+pub(crate) mod shared;
+mod silence;
+
+pub use hops::{CheckRefusal, FailureView, GroupView, HopsView, NextHopView};
+pub use listen_addresses::GoneAddress;
+pub use load::{AddressLoad, Load, TunnelLoad};
+pub use permits::Gate;
+pub use queue::WaitView;
+pub use shared::Relay;
