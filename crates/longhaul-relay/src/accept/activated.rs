@@ -56,7 +56,7 @@ impl Activated {
     ///
     /// # Errors
     /// EMFILE.
-    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+    pub(super) fn share(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone().map(OwnedFd::from)
     }
 

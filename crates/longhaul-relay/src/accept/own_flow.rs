@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 
 /// Reads the preface of an own probe and starts its flow. Resets the connection if it is not the announced probe.
-pub(crate) async fn run(arrived: Arrived) {
+pub(super) async fn run(arrived: Arrived) {
     let preface = tokio::select! {
         preface = answer::peek_preface(&arrived.accept, PATIENCE) => preface,
         // Dropping the connection resets it.

@@ -30,14 +30,14 @@ use tokio::time::timeout;
 use tracing::warn;
 
 /// An accepted and allowed connection whose flow has not begun.
-pub(crate) struct Arrived {
+pub(super) struct Arrived {
     pub(crate) relay: Arc<Relay>,
     pub(crate) tunnel: Arc<Tunnel>,
     /// The tunnel's.
-    pub(crate) gate: Arc<Gate>,
+    pub(super) gate: Arc<Gate>,
     pub(crate) accept: Stream,
     /// Address of the proxy: the far end of `accept`.
-    pub(crate) peer: SocketAddr,
+    pub(super) peer: SocketAddr,
     // The last field, because fields are dropped in this order, and the permit stands for the descriptor of `accept`.
     pub(crate) permit: Permit,
 }
@@ -57,7 +57,7 @@ enum Refusal {
 /// Reads the header of a connection and starts its flow, in a task of its own, so that an idle flow does not hold the
 /// state of this one. Resets the connection when its header is bad or late, or when a limit forbids the client another
 /// flow.
-pub(crate) async fn run(accepts: Accepts, mut arrived: Arrived) {
+pub(super) async fn run(accepts: Accepts, mut arrived: Arrived) {
     let read = tokio::select! {
         read = timeout(PATIENCE, read_header(&arrived.accept, accepts)) => read.unwrap_or(Err(Refusal::Slow)),
         // Dropping the connection resets it.

@@ -10,7 +10,7 @@ use tracing::warn;
 
 /// Whether the limits of `tunnel` allow `client` another flow. If so, its source is counted until `permit` is dropped. If
 /// not, the refusal is counted and logged, and the caller must close the connection.
-pub(crate) fn admit(relay: &Relay, tunnel: &Tunnel, client: &Client, permit: &mut Permit) -> bool {
+pub(super) fn admit(relay: &Relay, tunnel: &Tunnel, client: &Client, permit: &mut Permit) -> bool {
     let limits = tunnel.source_limits();
     if !limits.is_any() {
         return true;

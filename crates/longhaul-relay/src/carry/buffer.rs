@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 
 /// The bytes that a pump holds.
 #[derive(Debug)]
-pub(crate) enum Buffer {
+pub(super) enum Buffer {
     /// No bytes.
     Empty,
     /// Bytes `from..to` of the worker's scratch buffer, which belongs to the pump only until its task yields. With
@@ -35,7 +35,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `WouldBlock`: the source is empty. Otherwise the source's error, or that the source refuses splice.
-    pub(crate) fn fill_pipe(pipe: &Pipe, source: &Stream, max: usize) -> io::Result<Option<usize>> {
+    pub(super) fn fill_pipe(pipe: &Pipe, source: &Stream, max: usize) -> io::Result<Option<usize>> {
         // At the urgent mark splice(2) returns EAGAIN, or 0 once FIN has come (net/ipv4/tcp.c, tcp_splice_read). So 0
         // is the end only if recv(2) returns 0 too. If the kernel announces urgent data a moment later, it wakes the
         // pump, which then calls this again.
@@ -51,7 +51,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `WouldBlock`: the source is empty. Otherwise the source's error.
-    pub(crate) fn fill_scratch(scratch: &mut [u8], source: &Stream, max: usize, urgent: bool) -> io::Result<Buffer> {
+    pub(super) fn fill_scratch(scratch: &mut [u8], source: &Stream, max: usize, urgent: bool) -> io::Result<Buffer> {
         let byte = if urgent { splice::urgent_byte(source.as_fd())? } else { None };
         let got = match (byte, scratch.first_mut()) {
             (Some(byte), Some(first)) => {
@@ -67,7 +67,7 @@ impl Buffer {
     ///
     /// # Errors
     /// `WouldBlock`: the sink takes no more. Otherwise the sink's error.
-    pub(crate) fn drain(&mut self, scratch: &[u8], sink: &Stream, held: usize) -> io::Result<usize> {
+    pub(super) fn drain(&mut self, scratch: &[u8], sink: &Stream, held: usize) -> io::Result<usize> {
         let (bytes, from, urgent) = match self {
             Buffer::Empty => return Ok(0),
             Buffer::Pipe(pipe) => return pipe.drain_into(sink, held),
@@ -81,7 +81,7 @@ impl Buffer {
     }
 
     /// Moves the bytes in `scratch` to the heap, because the next pump on this worker overwrites the scratch buffer.
-    pub(crate) fn keep(&mut self, scratch: &[u8]) {
+    pub(super) fn keep(&mut self, scratch: &[u8]) {
         if let Buffer::Scratch { from, to, urgent } = *self {
             *self = Buffer::Heap { bytes: scratch[from as usize..to as usize].into(), from: 0, urgent };
         }
@@ -91,7 +91,7 @@ impl Buffer {
     ///
     /// # Errors
     /// read(2) failed.
-    pub(crate) fn unsplice(&mut self, held: usize, pool: &Pool) -> io::Result<()> {
+    pub(super) fn unsplice(&mut self, held: usize, pool: &Pool) -> io::Result<()> {
         if let Buffer::Pipe(pipe) = self {
             let mut bytes = vec![0; held].into_boxed_slice();
             pipe.read(&mut bytes)?;
@@ -102,14 +102,14 @@ impl Buffer {
     }
 
     /// Returns a pipe to the pool. The pipe must be empty.
-    pub(crate) fn give(self, pool: &Pool) {
+    pub(super) fn give(self, pool: &Pool) {
         if let Buffer::Pipe(pipe) = self {
             pool.give(pipe);
         }
     }
 
     /// Discards the bytes.
-    pub(crate) fn discard(self, pool: &Pool) {
+    pub(super) fn discard(self, pool: &Pool) {
         if let Buffer::Pipe(pipe) = self {
             pool.discard(pipe);
         }
@@ -117,7 +117,7 @@ impl Buffer {
 }
 
 /// Calls `run` with this thread's scratch buffer. Each worker has one, which all of its flows share.
-pub(crate) fn with_scratch<R>(run: impl FnOnce(&mut [u8]) -> R) -> R {
+pub(super) fn with_scratch<R>(run: impl FnOnce(&mut [u8]) -> R) -> R {
     thread_local! {
         static BYTES: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH].into());
     }
@@ -125,7 +125,7 @@ pub(crate) fn with_scratch<R>(run: impl FnOnce(&mut [u8]) -> R) -> R {
 }
 
 /// Size of the scratch buffer in bytes: the most that a pump without a pipe copies at once.
-pub(crate) const SCRATCH: usize = 64 * 1024;
+pub(super) const SCRATCH: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -33,9 +33,9 @@ use tokio::time::{Instant, Sleep, sleep};
 use tracing::warn;
 
 /// One pump with its sockets.
-pub(crate) struct Direction<'a> {
+pub(super) struct Direction<'a> {
     legs: &'a Legs<'a>,
-    pub(crate) pump: Pump,
+    pub(super) pump: Pump,
     /// The `held` bytes of the pump.
     buffer: Buffer,
     /// Whether bytes may go through a pipe.
@@ -97,7 +97,7 @@ struct Stall {
 
 impl<'a> Direction<'a> {
     /// Returns the pump from the leg `source` to the other leg, which has taken `early` bytes already.
-    pub(crate) fn new(legs: &'a Legs<'a>, source: Leg, early: u64) -> Direction<'a> {
+    pub(super) fn new(legs: &'a Legs<'a>, source: Leg, early: u64) -> Direction<'a> {
         let sink = source.other();
         Direction {
             legs,
@@ -129,44 +129,44 @@ impl<'a> Direction<'a> {
     }
 
     /// Records that the source broke. The bytes that it had sent are still delivered.
-    pub(crate) fn source_broke(&mut self) {
+    pub(super) fn source_broke(&mut self) {
         self.source_is_broken = true;
     }
 
     /// Stops the pump and discards the bytes that it holds.
-    pub(crate) fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         self.hold(0);
         std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.legs.relay.pool);
     }
 
     /// Returns the number of bytes that the sink has taken, including those before the pump began.
-    pub(crate) fn sent(&self) -> u64 {
+    pub(super) fn sent(&self) -> u64 {
         self.early + self.pump.moved()
     }
 
     /// Whether the next step is to read from the source.
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         self.pump.step() == Step::Fill && !self.is_stopped
     }
 
     /// Whether the pump waits for its sink.
-    pub(crate) fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         self.pump.step() == Step::Drain && !self.is_stopped
     }
 
     /// Whether the first bytes are a probe that this relay answers.
-    pub(crate) fn has_probe(&self) -> bool {
+    pub(super) fn has_probe(&self) -> bool {
         self.first == First::Probe && !self.is_stopped
     }
 
     /// Whether no byte has been read from the source, and the first ones may be a probe.
-    pub(crate) fn may_still_be_probe(&self) -> bool {
+    pub(super) fn may_still_be_probe(&self) -> bool {
         self.first == First::Ahead
     }
 
     /// Takes the bytes of a [probe](Self::has_probe).
-    pub(crate) fn take_probe(&mut self) -> Option<Box<[u8]>> {
+    pub(super) fn take_probe(&mut self) -> Option<Box<[u8]>> {
         match std::mem::replace(&mut self.buffer, Buffer::Empty) {
             Buffer::Heap { bytes, .. } if self.has_probe() => Some(bytes),
             other => {
@@ -177,12 +177,12 @@ impl<'a> Direction<'a> {
     }
 
     /// Whether FIN was sent on the sink.
-    pub(crate) fn has_sent_fin(&self) -> bool {
+    pub(super) fn has_sent_fin(&self) -> bool {
         self.pump.step() == Step::Done
     }
 
     /// Whether the pump has sent FIN or was stopped.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.is_stopped || self.has_sent_fin()
     }
 
@@ -190,7 +190,7 @@ impl<'a> Direction<'a> {
     ///
     /// # Errors
     /// The leg that broke: the source or the sink.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         with_scratch(|scratch| {
             let polled = self.poll_with(cx, scratch);
             // In every case, because the next pump on this worker overwrites the scratch buffer.

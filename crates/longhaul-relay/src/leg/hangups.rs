@@ -36,14 +36,14 @@ struct Watched {
 
 /// One watched leg. Dropping it ends the watch. The socket leaves the set when it is closed.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(super) struct Watch {
     hangups: Arc<Hangups>,
     key: u64,
 }
 
 impl Hangups {
     /// Watches `leg`, which must not be watched already. Returns `None` when the kernel has no room for it.
-    pub(crate) fn watch(self: &Arc<Hangups>, leg: &Stream) -> Option<Watch> {
+    pub(super) fn watch(self: &Arc<Hangups>, leg: &Stream) -> Option<Watch> {
         let watch = {
             let mut legs = self.legs();
             // Under the lock, so that only one set is created. If that fails, the next leg tries again.
@@ -94,7 +94,7 @@ impl Hangups {
 impl Watch {
     /// Ready once for all changes since the last call. If the leg had a FIN when the watch began, the first call is
     /// ready.
-    pub(crate) fn poll_changed(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_changed(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut legs = self.hangups.legs();
         let Some(watched) = legs.watched.get_mut(&self.key) else { return Poll::Pending };
         if std::mem::take(&mut watched.has_changed) {

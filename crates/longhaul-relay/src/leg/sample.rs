@@ -37,7 +37,7 @@ pub(crate) fn silent_leg(info: &TcpInfo) -> SilentLeg {
 }
 
 /// Returns `state` as far as the close of a leg depends on it.
-pub(crate) fn closing_state(state: State) -> closing::State {
+pub(super) fn closing_state(state: State) -> closing::State {
     match state {
         State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait => closing::State::Open,
         State::LastAck | State::Closing => closing::State::LastAck,

@@ -16,7 +16,7 @@ use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 /// Readiness that the kernel has reported. The caller clears it when it finds it used up.
-pub(crate) type Ready<'a> = AsyncFdReadyGuard<'a, Socket>;
+pub(super) type Ready<'a> = AsyncFdReadyGuard<'a, Socket>;
 
 /// A connection, established or in progress.
 #[derive(Debug)]

@@ -58,19 +58,19 @@ impl Client {
     }
 
     /// Returns the command that uses an FTP data connection, once it is known.
-    pub(crate) fn transfer(&self) -> Option<Transfer> {
+    pub(super) fn transfer(&self) -> Option<Transfer> {
         self.naming().and_then(|naming| naming.get())
     }
 
     /// Tells an FTP control connection that the dial for its data connection has connected or failed.
-    pub(crate) fn dialled(&self) {
+    pub(super) fn dialled(&self) {
         if let Client::Data(peer) = self {
             peer.has_dialled.send_replace(true);
         }
     }
 
     /// Takes the connection with the other side of an FTP data connection, if that side came to us, too.
-    pub(crate) fn take_met(&self) -> Option<Met> {
+    pub(super) fn take_met(&self) -> Option<Met> {
         match self {
             Client::Data(peer) => lock(&peer.met).take(),
             Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
@@ -78,22 +78,22 @@ impl Client {
     }
 
     /// Whether it came to an FTP data listener.
-    pub(crate) fn is_data(&self) -> bool {
+    pub(super) fn is_data(&self) -> bool {
         matches!(self, Client::Data(_))
     }
 
     /// Whether it came from the next hop of its tunnel, to an FTP data listener.
-    pub(crate) fn is_turned(&self) -> bool {
+    pub(super) fn is_turned(&self) -> bool {
         matches!(self, Client::Data(peer) if peer.is_server)
     }
 
     /// Whether its first bytes may be a probe. No prober knows a data listener, and a file may begin like a preface.
-    pub(crate) fn may_be_probe(&self) -> bool {
+    pub(super) fn may_be_probe(&self) -> bool {
         !self.is_data()
     }
 
     /// Whether it is a probe of this process.
-    pub(crate) fn is_own(&self) -> bool {
+    pub(super) fn is_own(&self) -> bool {
         matches!(self, Client::Own(_))
     }
 }

@@ -142,12 +142,12 @@ impl Counters {
     }
 
     /// Returns the bytes of the tunnel's ended flows.
-    pub(crate) fn ended_tally(&self) -> Tally {
+    pub(super) fn ended_tally(&self) -> Tally {
         Tally { up: self.ended_up.load(Relaxed), down: self.ended_down.load(Relaxed) }
     }
 
     /// Adds the bytes of a flow of the tunnel that has ended.
-    pub(crate) fn add_ended(&self, tally: Tally) {
+    pub(super) fn add_ended(&self, tally: Tally) {
         self.ended_up.fetch_add(tally.up, Relaxed);
         self.ended_down.fetch_add(tally.down, Relaxed);
     }

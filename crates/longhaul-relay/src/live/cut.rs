@@ -19,7 +19,7 @@ pub(crate) struct Cut {
 
 /// An order: which flows it cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(super) enum Order {
     /// Every flow, because the process ends.
     All,
     /// This flow.
@@ -28,7 +28,7 @@ pub(crate) enum Order {
 
 impl Cut {
     /// Gives the order. Later orders change nothing.
-    pub(crate) fn give(&self, order: Order) {
+    pub(super) fn give(&self, order: Order) {
         let order = match order {
             Order::All => ALL,
             Order::One => ONE,

@@ -45,7 +45,7 @@ impl Naming {
     }
 
     /// Returns the command. `None` until the client has sent it.
-    pub(crate) fn get(&self) -> Option<Transfer> {
+    pub(super) fn get(&self) -> Option<Transfer> {
         lock(&self.transfer).clone()
     }
 

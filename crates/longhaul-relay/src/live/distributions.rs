@@ -56,7 +56,7 @@ impl Default for Distributions {
 
 impl Distributions {
     /// Observes the time from accept to the next hop's answer.
-    pub(crate) fn dialled(&self, micros: u32) {
+    pub(super) fn dialled(&self, micros: u32) {
         self.dial.observe(micros.into());
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A histogram of whole numbers.
 #[derive(Debug)]
-pub(crate) struct Histogram {
+pub(super) struct Histogram {
     scale: &'static Scale,
     /// Observations of each bucket, and last those above every bound.
     counts: Box<[AtomicU64]>,
@@ -13,11 +13,11 @@ pub(crate) struct Histogram {
 
 /// The unit and the buckets of a histogram.
 #[derive(Debug)]
-pub(crate) struct Scale {
+pub(super) struct Scale {
     /// Number of observed steps in one base unit: 1e6 for µs shown as seconds.
-    pub(crate) steps_per_unit: f64,
+    pub(super) steps_per_unit: f64,
     /// Upper bounds of the buckets, inclusive, in steps.
-    pub(crate) bounds: &'static [u64],
+    pub(super) bounds: &'static [u64],
 }
 
 /// A histogram at one moment, in base units.
@@ -40,20 +40,20 @@ pub struct Bucket {
 
 impl Histogram {
     /// Returns an empty histogram.
-    pub(crate) fn new(scale: &'static Scale) -> Histogram {
+    pub(super) fn new(scale: &'static Scale) -> Histogram {
         let counts = scale.bounds.iter().map(|_| AtomicU64::new(0)).chain([AtomicU64::new(0)]).collect();
         Histogram { scale, counts, sum: AtomicU64::new(0) }
     }
 
     /// Counts a value, in steps.
-    pub(crate) fn observe(&self, value: u64) {
+    pub(super) fn observe(&self, value: u64) {
         let bucket = self.scale.bounds.partition_point(|bound| *bound < value);
         self.counts[bucket].fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
     }
 
     /// Returns the histogram in base units.
-    pub(crate) fn values(&self) -> HistogramValues {
+    pub(super) fn values(&self) -> HistogramValues {
         let bounds = self.scale.bounds.iter().map(|bound| *bound as f64 / self.scale.steps_per_unit);
         let counts = self.counts.iter().map(|count| count.load(Relaxed));
         let buckets = bounds.chain([f64::INFINITY]).zip(counts).map(|(bound, count)| Bucket { bound, count }).collect();

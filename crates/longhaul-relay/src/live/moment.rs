@@ -9,7 +9,7 @@ pub(crate) struct Moment(u64);
 
 impl Moment {
     /// Returns the present moment.
-    pub(crate) fn now() -> Moment {
+    pub(super) fn now() -> Moment {
         Moment(u64::try_from(zero().elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 

@@ -8,7 +8,7 @@ pub(crate) struct Pulse(AtomicU8);
 
 impl Pulse {
     /// Returns the pulse of a new flow.
-    pub(crate) fn new() -> Pulse {
+    pub(super) fn new() -> Pulse {
         Pulse(AtomicU8::new(MOVED))
     }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Whether the prober of `flow` has to prove the key. The daemon's own probes are known by their nonce.
-pub(crate) fn is_wanted(relay: &Relay, flow: &Flow) -> bool {
+pub(super) fn is_wanted(relay: &Relay, flow: &Flow) -> bool {
     !flow.is_own_probe() && relay.probe_key.now().is_some()
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn is_wanted(relay: &Relay, flow: &Flow) -> bool {
 ///
 /// # Errors
 /// It has not. The text says how.
-pub(crate) async fn ask(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), &'static str> {
+pub(super) async fn ask(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), &'static str> {
     let Some(key) = relay.probe_key.now().filter(|_| !flow.is_own_probe()) else { return Ok(()) };
     let random = random::bytes().map_err(|_| "no random bytes for a challenge")?;
     let challenge = Challenge { nonce: preface.nonce, hops: preface.hops, random };

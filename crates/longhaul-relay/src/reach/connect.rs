@@ -24,12 +24,12 @@ pub(crate) struct Failure {
     /// Its kind.
     pub(crate) kind: FailureKind,
     /// Whether the next hop or the way to it is at fault, and not this host, such as for lack of descriptors.
-    pub(crate) is_of_hop: bool,
+    pub(super) is_of_hop: bool,
 }
 
 impl Failure {
     /// Returns a failure of this host.
-    pub(crate) fn here(text: impl ToString) -> Failure {
+    pub(super) fn here(text: impl ToString) -> Failure {
         Failure { text: text.to_string(), kind: FailureKind::Other, is_of_hop: false }
     }
 
@@ -144,7 +144,7 @@ fn is_itself(stream: &Stream) -> bool {
 ///
 /// # Errors
 /// `source` has another IP version than `address`, or is no address of this host.
-pub(crate) fn bind(socket: &Socket, source: IpAddr, address: SocketAddr) -> Result<(), Failure> {
+pub(super) fn bind(socket: &Socket, source: IpAddr, address: SocketAddr) -> Result<(), Failure> {
     if source.is_ipv4() != address.is_ipv4() {
         let text = format!("cannot be dialled from source {source}, which has another IP version");
         return Err(Failure::here(text));

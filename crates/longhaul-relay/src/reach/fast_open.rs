@@ -24,14 +24,14 @@ use tokio::io::Interest;
 use tokio::time::{Instant, timeout_at};
 
 /// The first bytes of a flow's client, which wait for a next hop.
-pub(crate) struct FirstBytes<'a> {
+pub(super) struct FirstBytes<'a> {
     /// The accept leg, and the deadline for the first bytes. `None` if the tunnel dials without fast open.
     awaited: Option<(&'a Stream, Instant)>,
 }
 
 impl FirstBytes<'_> {
     /// Starts the time limit for the first bytes on `accept`, if `tunnel` dials with fast open.
-    pub(crate) fn of<'a>(tunnel: &Tunnel, accept: &'a Stream) -> FirstBytes<'a> {
+    pub(super) fn of<'a>(tunnel: &Tunnel, accept: &'a Stream) -> FirstBytes<'a> {
         FirstBytes { awaited: tunnel.dial.fast_open().then(|| (accept, Instant::now() + PATIENCE)) }
     }
 
@@ -41,7 +41,7 @@ impl FirstBytes<'_> {
     ///
     /// # Errors
     /// The accept leg failed. This call has taken the socket's error, so no later call sees it.
-    pub(crate) async fn peek(&self) -> io::Result<Vec<u8>> {
+    pub(super) async fn peek(&self) -> io::Result<Vec<u8>> {
         let Some((accept, deadline)) = self.awaited else { return Ok(Vec::new()) };
         timeout_at(deadline, poll_fn(|cx| poll_peek(accept, cx))).await.unwrap_or(Ok(Vec::new()))
     }
@@ -70,7 +70,7 @@ fn poll_peek(accept: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>>
 ///
 /// # Errors
 /// Those of connect(2).
-pub(crate) fn connect(socket: &Socket, address: &SockAddr, bytes: &[u8]) -> io::Result<Option<usize>> {
+pub(super) fn connect(socket: &Socket, address: &SockAddr, bytes: &[u8]) -> io::Result<Option<usize>> {
     const FLAGS: i32 = libc::MSG_FASTOPEN | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     match socket.send_to_with_flags(bytes, address, FLAGS) {
         Ok(taken) => Ok(Some(taken)),

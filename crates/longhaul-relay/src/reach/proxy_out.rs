@@ -21,7 +21,7 @@ impl Header {
 
     /// Returns the bytes that connect may send in the SYN: the header, and the client's `first_bytes` after it. Without
     /// fast open the header is not among them.
-    pub(crate) fn before(&self, mut first_bytes: Vec<u8>, tunnel: &Tunnel) -> Vec<u8> {
+    pub(super) fn before(&self, mut first_bytes: Vec<u8>, tunnel: &Tunnel) -> Vec<u8> {
         if tunnel.dial.fast_open() {
             first_bytes.splice(0..0, self.0.iter().copied());
         }
@@ -33,7 +33,7 @@ impl Header {
     ///
     /// # Errors
     /// The header was not sent whole. Nothing else may be sent on `dial` then.
-    pub(crate) fn send_rest(&self, dial: &Stream, taken: usize) -> Result<usize, String> {
+    pub(super) fn send_rest(&self, dial: &Stream, taken: usize) -> Result<usize, String> {
         let rest = self.0.get(taken..).unwrap_or_default();
         // A connection that its peer has reset takes no more bytes. Those that it has sent are still read.
         if !rest.is_empty() && !dial.was_reset() {

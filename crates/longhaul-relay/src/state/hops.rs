@@ -60,7 +60,7 @@ pub(crate) struct Failed {
 
 /// The next hops of all tunnels that are served.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(Mutex<Vec<Served>>);
+pub(super) struct Groups(Mutex<Vec<Served>>);
 
 /// A tunnel that is served.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub(crate) struct Served {
     pub(crate) tunnel: Arc<Tunnel>,
     pub(crate) hops: Arc<Hops>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) queue: Arc<Queue>,
+    pub(super) queue: Arc<Queue>,
     pub(crate) data_problem: Arc<DataProblem>,
 }
 
@@ -273,7 +273,7 @@ impl Drop for Claim<'_> {
 
 impl Groups {
     /// Replaces the served tunnels. The hops that a tunnel no longer has are forgotten once they have no flow.
-    pub(crate) fn set(&self, served: impl Iterator<Item = Served>) {
+    pub(super) fn set(&self, served: impl Iterator<Item = Served>) {
         let served: Vec<Served> = served.collect();
         for Served { tunnel, hops, .. } in &served {
             hops.keep(&members(tunnel));
@@ -282,7 +282,7 @@ impl Groups {
     }
 
     /// Returns the state of every tunnel. `registry` has the live flows, `names` the names of the next hops.
-    pub(crate) fn view(&self, registry: &Registry, names: &Names) -> Vec<GroupView> {
+    pub(super) fn view(&self, registry: &Registry, names: &Names) -> Vec<GroupView> {
         let served = lock(&self.0).clone();
         let counters: Vec<&Arc<Counters>> = served.iter().map(|served| &served.counters).collect();
         let carried = registry.carried_by(&counters);
@@ -314,7 +314,7 @@ impl Served {
 }
 
 /// Writes one line to the log for each next hop of a tunnel that has several or checks them.
-pub(crate) fn log(views: &[HopsView]) {
+pub(super) fn log(views: &[HopsView]) {
     for HopsView { tunnel, hops, .. } in
         views.iter().filter(|view| view.hops.len() > 1 || view.tunnel.check.by.is_some())
     {

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 /// The addresses of the listeners that [need](crate::accept::listener::Handle::needed_address) them, by the names of the tunnels.
 #[derive(Debug, Default)]
-pub(crate) struct ListenAddresses(Mutex<BTreeMap<String, ListenAddress>>);
+pub(super) struct ListenAddresses(Mutex<BTreeMap<String, ListenAddress>>);
 
 #[derive(Debug)]
 struct ListenAddress {
@@ -29,7 +29,7 @@ pub struct GoneAddress {
 
 impl ListenAddresses {
     /// Replaces the addresses by `needed`. An address that stays keeps its state.
-    pub(crate) fn set(&self, needed: impl Iterator<Item = (String, SocketAddr)>) {
+    pub(super) fn set(&self, needed: impl Iterator<Item = (String, SocketAddr)>) {
         let mut known = lock(&self.0);
         let before = std::mem::take(&mut *known);
         let gone_since = |name: &str, address| before.get(name).filter(|old| old.address == address)?.gone_since;
@@ -41,7 +41,7 @@ impl ListenAddresses {
 
     /// Returns the address of `tunnel` if it is gone. `is_here` asks the kernel. `None` if it does not say, and if
     /// `ip_nonlocal_bind` shows that addresses are meant to come later.
-    pub(crate) fn gone(
+    pub(super) fn gone(
         &self,
         tunnel: &str,
         is_here: impl FnOnce(SocketAddr) -> Result<bool>,
@@ -62,7 +62,7 @@ impl ListenAddresses {
 }
 
 /// Whether the kernel lets a socket listen on an address that this host does not have.
-pub(crate) fn may_come_later(ip: IpAddr) -> bool {
+pub(super) fn may_come_later(ip: IpAddr) -> bool {
     route::takes_foreign(ip)
 }
 

@@ -51,7 +51,7 @@ pub struct AddressLoad {
 
 impl Load {
     /// Counts the flows of `registry` by tunnel and by address. Makes no system call. Locks the registry as a view does.
-    pub(crate) fn count(&mut self, registry: &Registry) {
+    pub(super) fn count(&mut self, registry: &Registry) {
         let mut tunnels: BTreeMap<String, TunnelLoad> = BTreeMap::new();
         let mut dialled: BTreeMap<(Option<IpAddr>, SocketAddr), u64> = BTreeMap::new();
         let mut from = 0;

@@ -31,7 +31,7 @@ struct Known {
 
 impl Served {
     /// Replaces the served tunnels by `tunnels`.
-    pub(crate) fn set(&self, tunnels: Arc<[Tunnel]>) {
+    pub(super) fn set(&self, tunnels: Arc<[Tunnel]>) {
         let mut known = self.known();
         let before = std::mem::take(&mut known.hops);
         let hops = tunnels.iter().flat_map(|tunnel| &tunnel.to);

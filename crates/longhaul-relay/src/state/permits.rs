@@ -18,29 +18,29 @@ use tracing::{info, warn};
 
 /// All permits of the process.
 #[derive(Debug)]
-pub(crate) struct Permits {
+pub(super) struct Permits {
     book: Mutex<Book>,
     /// Notified when a change outside a tunnel may have made room for it.
     returned: Notify,
 }
 
 impl Permits {
-    pub(crate) fn new(all: usize) -> Arc<Permits> {
+    pub(super) fn new(all: usize) -> Arc<Permits> {
         Arc::new(Permits { book: Mutex::new(Book::new(all)), returned: Notify::new() })
     }
 
     /// Returns the maximum number of flows.
-    pub(crate) fn all(&self) -> usize {
+    pub(super) fn all(&self) -> usize {
         self.book().all()
     }
 
     /// Returns the maximum number of flows while FTP data connections have the permits that they have now.
-    pub(crate) fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         self.book().room()
     }
 
     /// Changes the number of permits to `all`. Existing flows keep theirs.
-    pub(crate) fn set(&self, all: usize) {
+    pub(super) fn set(&self, all: usize) {
         self.book().set(all);
         self.returned.notify_waiters();
     }
@@ -52,7 +52,7 @@ impl Permits {
     }
 
     /// Serves the tunnels of these gates from now on, each with its `max_flows`. Only these have a reserve.
-    pub(crate) fn serve<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
+    pub(super) fn serve<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
         let served: Vec<_> = served.into_iter().collect();
         self.book().serve(served.iter().map(|(gate, max_flows)| (gate.tunnel, *max_flows)));
         served.iter().for_each(|(gate, _)| gate.left.notify_waiters());
@@ -60,7 +60,7 @@ impl Permits {
     }
 
     /// Waits until every permit was returned.
-    pub(crate) async fn returned(&self) {
+    pub(super) async fn returned(&self) {
         loop {
             let returned = self.returned.notified(); // before the look, so that it misses no later notification
             if self.book().are_unused() {
@@ -98,7 +98,7 @@ pub struct Gate {
 
 impl Gate {
     /// Returns the gate of a new tunnel. `all` are the counters of the process.
-    pub(crate) fn new(permits: &Arc<Permits>, all: &Arc<Counters>) -> Arc<Gate> {
+    pub(super) fn new(permits: &Arc<Permits>, all: &Arc<Counters>) -> Arc<Gate> {
         let tunnel = permits.book().open();
         let (permits, hops, counters) = (permits.clone(), Arc::default(), Counters::of_tunnel(all));
         Arc::new(Gate {
@@ -142,7 +142,7 @@ impl Gate {
     }
 
     /// Returns `tunnel`, which this gate belongs to, for views.
-    pub(crate) fn group(&self, tunnel: Arc<Tunnel>) -> Served {
+    pub(super) fn group(&self, tunnel: Arc<Tunnel>) -> Served {
         let Gate { hops, counters, queue, data_problem, .. } = self;
         let (hops, counters) = (hops.clone(), counters.clone());
         Served { tunnel, hops, counters, queue: queue.clone(), data_problem: data_problem.clone() }

@@ -62,7 +62,7 @@ impl Pool {
 
     /// Changes the maximum number of pipes to what `descriptors` allow. Pipes above it are closed when they are
     /// returned.
-    pub(crate) fn share_out(&self, descriptors: usize) {
+    pub(super) fn share_out(&self, descriptors: usize) {
         self.share.store(Pool::share(descriptors), Relaxed);
         while self.made.load(Relaxed) > self.max() {
             let Some(pipe) = self.empty.pop() else { break };
@@ -71,17 +71,17 @@ impl Pool {
     }
 
     /// Returns the number of pipes that `descriptors` allow. Pipes take a quarter of the descriptors, two each.
-    pub(crate) fn share(descriptors: usize) -> usize {
+    pub(super) fn share(descriptors: usize) -> usize {
         (descriptors / 8).min(MAX_PIPES)
     }
 
     /// Returns the maximum number of pipes.
-    pub(crate) fn max(&self) -> usize {
+    pub(super) fn max(&self) -> usize {
         self.bound().0
     }
 
     /// Returns the use of the limits of pipes. The other fields are empty.
-    pub(crate) fn load(&self) -> Load {
+    pub(super) fn load(&self) -> Load {
         let (max, more_pipes) = self.bound();
         let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         Load {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 /// The wait of a tunnel's listeners for a permit. Clients are in the listen queue meanwhile.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(Mutex<Option<Wait>>);
+pub(super) struct Queue(Mutex<Option<Wait>>);
 
 #[derive(Debug)]
 struct Wait {
@@ -26,11 +26,11 @@ pub struct WaitView {
 }
 
 /// The wait of one listener. Dropping it ends the wait.
-pub(crate) struct Waiting<'a>(&'a Queue);
+pub(super) struct Waiting<'a>(&'a Queue);
 
 impl Queue {
     /// Records that a listener waits from now on, because of `full`.
-    pub(crate) fn wait(&self, full: Full) -> Waiting<'_> {
+    pub(super) fn wait(&self, full: Full) -> Waiting<'_> {
         let mut wait = lock(&self.0);
         match &mut *wait {
             Some(wait) => {
@@ -43,14 +43,14 @@ impl Queue {
     }
 
     /// Returns the wait. `None` while no listener waits.
-    pub(crate) fn view(&self) -> Option<WaitView> {
+    pub(super) fn view(&self) -> Option<WaitView> {
         lock(&self.0).as_ref().map(|wait| wait.view)
     }
 }
 
 impl Waiting<'_> {
     /// Records why it waits now.
-    pub(crate) fn because(&self, full: Full) {
+    pub(super) fn because(&self, full: Full) {
         if let Some(wait) = &mut *lock(&self.0.0) {
             wait.view.full = full;
         }

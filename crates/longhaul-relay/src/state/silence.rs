@@ -42,7 +42,7 @@ struct Watched {
 
 impl Sweep {
     /// Returns a sweep of the flows in `registry`.
-    pub(crate) fn new(registry: &Arc<Registry>) -> Sweep {
+    pub(super) fn new(registry: &Arc<Registry>) -> Sweep {
         Sweep { registry: registry.clone(), thread: OnceLock::new() }
     }
 
