@@ -6,7 +6,7 @@ use super::collect;
 use super::metrics::{self, Format};
 use super::page;
 use super::source::Source;
-use crate::daemon::control::{DrainUndone, NotReloaded, Phase, Status};
+use crate::control::{DrainUndone, NotReloaded, Phase, Status};
 use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;

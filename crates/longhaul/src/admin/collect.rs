@@ -6,9 +6,9 @@ use super::snapshot::{
     TunnelState, VerifyState,
 };
 use super::source::Source;
-use super::time::{milliseconds, now, seconds_since_1970};
 use super::verified;
-use crate::daemon::control::{Phase, Status};
+use crate::control::{Phase, Status};
+use crate::time::{milliseconds, now, seconds_since_1970};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State, VerifyView};

@@ -11,7 +11,6 @@
 //! source       access to the daemon and to the live flows
 //! collect      fills a Snapshot
 //!   verified     results of the daemon's own probes
-//!   time         times as the Snapshot has them
 //! problems     finds the problems that every view tells
 //! snapshot     the document that every view reads
 //!   document     its tables in docs/admin.md
@@ -20,7 +19,7 @@
 //! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
 //! ```
 //! Everything here runs on one thread of its own, so no request delays a byte. It reaches the daemon by
-//! [`Control`](crate::daemon::Control), and reads the live flows by a handle of the relay.
+//! [`Control`](crate::control::Control), and reads the live flows by a handle of the relay.
 
 mod answer;
 mod api;
@@ -36,7 +35,6 @@ mod server;
 pub mod snapshot;
 mod socket;
 mod source;
-pub(crate) mod time;
 pub mod verdict;
 mod verified;
 

@@ -3,9 +3,9 @@
 //! Rules read [`Facts`] alone, so that `/readyz`, which collects nothing else, finds the same problems as `/status.json`.
 
 use super::snapshot::{HopState, HopStateName, NameState, Problem, ResourceState, VerifyState, VerifyStateName};
-use super::time::seconds_since_1970;
-use crate::daemon::control::{Phase, Refusal};
+use crate::control::{Phase, Refusal};
 use crate::figures::age;
+use crate::time::seconds_since_1970;
 use longhaul_core::next_hop::EJECT_AFTER;
 use longhaul_core::permits::Full;
 use longhaul_relay::{DataProblemView, GoneAddress, WaitView};

@@ -1,6 +1,6 @@
 //! The admin part's access to the process: its commands, its live flows, its start.
 
-use crate::daemon::control::Control;
+use crate::control::Control;
 use crate::resources::Resources;
 use longhaul_relay::Relay;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Whether the daemon is whole, in one line: the first line of `longhaul status` and of `longhaul top`.
 
 use super::snapshot::{Problem, Snapshot, VerifyState, VerifyStateName};
-use crate::daemon::control::Phase;
+use crate::control::Phase;
 use crate::figures::count;
 
 /// Whether the daemon is whole. The worse one is greater.

@@ -1,8 +1,8 @@
 //! The results of the daemon's own probes as the [`Snapshot`](super::snapshot::Snapshot) shows them.
 
 use super::snapshot::{VerifyResult, VerifyState, VerifyStateName};
-use super::time::{milliseconds, seconds_since_1970};
-use crate::daemon::control::Phase;
+use crate::control::Phase;
+use crate::time::{milliseconds, seconds_since_1970};
 use longhaul_relay::verify::Trouble;
 use longhaul_relay::{Outcome, VerifyView, Whereabouts};
 

@@ -8,7 +8,7 @@ use longhaul::admin::snapshot::{
     FlowState, HopState, LegState, Problem, ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName,
 };
 use longhaul::admin::verdict::Verdict;
-use longhaul::daemon::Phase;
+use longhaul::control::Phase;
 use longhaul::figures::{age, bytes, count, rtt};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;

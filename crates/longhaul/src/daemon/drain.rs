@@ -1,7 +1,7 @@
 //! A drain by command: the process is not ready at once, its listeners close after a grace, and its flows go on. It stays
 //! until SIGTERM, and another command undoes the drain.
 
-use super::control::{DrainUndone, Drained, Reply};
+use crate::control::{DrainUndone, Drained, Reply};
 use longhaul_relay::Relay;
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep_until};

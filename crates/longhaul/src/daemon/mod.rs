@@ -4,7 +4,6 @@
 //! start        descriptors, threads, signals, tunnels
 //!   descriptors  number of descriptors for flows and pipes
 //!   signals      SIGHUP, SIGUSR1, SIGTERM as commands
-//! control      the commands, each with its reply
 //! serve        obeys commands
 //!   tunnels      the tunnels that are served, and the change to others
 //!   reload       reads the file again
@@ -16,7 +15,6 @@
 //! error        why the daemon ended
 //! ```
 
-pub(crate) mod control;
 mod descriptors;
 mod drain;
 mod error;
@@ -30,7 +28,6 @@ mod status;
 mod stop;
 mod tunnels;
 
-pub use control::{Control, DrainUndone, Drained, NotReloaded, Phase, Reloaded, Status, Undrained};
 pub use error::DaemonError;
 pub use log::log;
 pub use start::run;

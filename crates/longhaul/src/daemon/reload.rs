@@ -1,8 +1,8 @@
 //! Reads the configuration file again, on a thread of its own. So a FIFO or a file system that does not answer delays
 //! no command.
 
-use super::control::{NotReloaded, Reloaded, Reply};
 use super::notify::tell_reloading;
+use crate::control::{NotReloaded, Reloaded, Reply};
 use longhaul_config::{Loaded, Message, Refused, Severity};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

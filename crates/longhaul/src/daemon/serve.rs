@@ -1,6 +1,5 @@
 //! The daemon while it serves: obeys commands, watches listeners, updates the line that `systemctl status` shows.
 
-use super::control::{Command, Commands, Drained, NotReloaded, Phase, Reloaded, Reply, Status, Undrained};
 use super::descriptors::share_out;
 use super::drain::{Drain, Step};
 use super::error::DaemonError;
@@ -11,6 +10,7 @@ use super::status::StatusLine;
 use super::stop::{Ending, Limit, stop};
 use super::tunnels::Tunnels;
 use crate::admin::Admin;
+use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Reloaded, Reply, Status, Undrained};
 use longhaul_config::{Config, Loaded, Refused, Severity};
 use longhaul_relay::verify;
 use longhaul_relay::{Activated, Relay};
@@ -292,7 +292,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::control::{Control, DrainUndone};
+    use crate::control::{Control, DrainUndone};
     use longhaul_config::{NextHop, Tunnel};
     use std::net::SocketAddr;
     use tokio::time::timeout;

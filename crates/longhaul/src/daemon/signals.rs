@@ -1,6 +1,6 @@
 //! Signals: the first client of the control channel.
 
-use super::control::{Command, Control, RelayCommand, Reply};
+use crate::control::{Command, Control, RelayCommand, Reply};
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::info;

@@ -1,11 +1,11 @@
 //! The start: descriptors, threads, signals, tunnels.
 
-use super::control::Control;
 use super::descriptors::Descriptors;
 use super::error::DaemonError;
 use super::serve::Daemon;
 use super::signals::Signals;
 use crate::admin::{self, Admin, Source};
+use crate::control::Control;
 use longhaul_config::Config;
 use longhaul_relay::{Activated, Relay};
 use longhaul_sys::{activation, limits};

@@ -4,8 +4,8 @@
 //! The line is sent to systemd only when it has changed. A busy relay sends a message every few seconds, an idle one
 //! sends none.
 
-use super::control::Refusal;
 use super::notify::tell;
+use crate::control::Refusal;
 use longhaul_relay::Counters;
 use sd_notify::NotifyState;
 use std::fmt;

@@ -1,10 +1,10 @@
 //! The end of the process: accepts no new connections, and waits until every flow has ended or is cut.
 
-use super::control::{Command, Commands, Drained, NotReloaded, Phase, Refusal, Reply, Status};
 use super::error::DaemonError;
 use super::notify::{not_reloaded, tell, tell_reloading};
 use super::status;
 use super::tunnels::Tunnels;
+use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Refusal, Reply, Status};
 use longhaul_relay::Relay;
 use longhaul_units::show_duration;
 use sd_notify::NotifyState;

@@ -3,8 +3,8 @@
 //! A change builds everything new before it touches anything old. So a port in use refuses the change as a whole. Live
 //! flows are not touched in either case.
 
-use super::control::{RelayCommand, Reply};
 use super::error::DaemonError;
+use crate::control::{RelayCommand, Reply};
 use longhaul_config::options::Leg;
 use longhaul_config::{Resolver, Tunnel};
 use longhaul_relay::{Activated, BindError, Checks, FlowView, Gate, Handle, Listener, Relay, Route, Serving, Verifier};

@@ -8,6 +8,7 @@
 //! process   the use of the machine by this process
 //! sample    the figures of one moment
 //! row       the table of resources: name, unit, reading, remedy
+//! state     a resource as the Snapshot has it
 //! watch     which of them are nearly used up
 //! ```
 //! A task of the admin thread takes a sample every few seconds. It costs a few dozen reads of small files, and one pass over
@@ -19,10 +20,10 @@ mod parse;
 mod process;
 mod row;
 mod sample;
+mod state;
 mod watch;
 
-use crate::admin::snapshot::ResourceState;
-use crate::admin::time::now;
+use crate::time::now;
 use files::Files;
 use longhaul_core::path::{MIN_ACKED_BYTES, WAN_RTT};
 use longhaul_relay::{FlowView, Relay, lock};
@@ -36,6 +37,7 @@ use tracing::{info, warn};
 use watch::{Crossing, Watch};
 
 pub(crate) use process::ProcessFigures;
+pub use state::ResourceState;
 
 /// The resources, as the last sample has them.
 #[derive(Debug, Default)]

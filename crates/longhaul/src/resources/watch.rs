@@ -2,7 +2,7 @@
 
 use super::row::{ROWS, Reading, Row};
 use super::sample::Sample;
-use crate::admin::snapshot::ResourceState;
+use super::state::ResourceState;
 use std::collections::BTreeMap;
 
 /// The resources that are nearly used up, and since when.

@@ -5,7 +5,7 @@ use super::terminal::Screen;
 use super::view::{self, Palette};
 use crate::admin::client::{self, Ask, NoAnswer};
 use crate::admin::snapshot::Snapshot;
-use crate::admin::time::now;
+use crate::time::now;
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event};

@@ -101,7 +101,7 @@ pub(super) fn time(unix_seconds: f64, model: &Model) -> String {
 mod tests {
     use super::*;
     use crate::admin::snapshot::{Problem, Snapshot};
-    use crate::daemon::control::Phase;
+    use crate::control::Phase;
     use jiff::tz::TimeZone;
 
     const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC

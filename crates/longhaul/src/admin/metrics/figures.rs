@@ -3,7 +3,7 @@
 use crate::admin::collect;
 use crate::admin::snapshot::{LegState, Snapshot};
 use crate::admin::source::Source;
-use crate::daemon::control::Status;
+use crate::control::Status;
 use crate::resources::ProcessFigures;
 use longhaul_config::options::Leg;
 use longhaul_core::path::limit::Limit;

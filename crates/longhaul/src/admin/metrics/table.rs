@@ -3,7 +3,7 @@
 
 use super::row::{Count, Kind, Row};
 use crate::admin::snapshot::{HopStateName, Problem, VerifyStateName};
-use crate::daemon::control::Phase;
+use crate::control::Phase;
 use longhaul_core::path::limit::Limit;
 use std::collections::BTreeMap;
 

@@ -14,14 +14,14 @@ use tokio::sync::{mpsc, oneshot};
 pub struct Control(mpsc::Sender<Command>);
 
 /// The daemon's end of the channel.
-pub(super) type Commands = mpsc::Receiver<Command>;
+pub(crate) type Commands = mpsc::Receiver<Command>;
 
 /// The sender of a command's answer. A client that does not wait for the answer has dropped the other end.
-pub(super) type Reply<T> = oneshot::Sender<T>;
+pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 /// A command, with a sender for its answer.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(crate) enum Command {
     /// Answers with the state of the daemon.
     Status(Reply<Status>),
     /// A command whose answer is the same in every phase.
@@ -40,7 +40,7 @@ pub(super) enum Command {
 
 /// A command to the relay, with a sender for its answer.
 #[derive(Debug)]
-pub(super) enum RelayCommand {
+pub(crate) enum RelayCommand {
     /// Answers with the live flows, the oldest first.
     Flows(Reply<Vec<FlowView>>),
     /// Cuts the flow with this number. Answers whether it exists.
@@ -127,7 +127,7 @@ pub enum NotReloaded {
 
 impl Control {
     /// Makes a channel.
-    pub(super) fn new() -> (Control, Commands) {
+    pub(crate) fn new() -> (Control, Commands) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (Control(sender), receiver)
     }
@@ -189,7 +189,7 @@ impl Control {
     }
 
     /// Sends a command without waiting for the reply. Returns the receiver of the reply.
-    pub(super) async fn send<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> oneshot::Receiver<T> {
+    pub(crate) async fn send<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> oneshot::Receiver<T> {
         let (reply, answer) = oneshot::channel();
         // This fails when the daemon has ended. The reply is dropped with it, which the receiver reports.
         let _ = self.0.send(command(reply)).await;
