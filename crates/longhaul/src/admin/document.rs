@@ -43,7 +43,7 @@ fn the_manual_has_both_names_of_each_limit() {
 }
 
 /// Adds the names of the fields of each object in `value`, which is the value of the field `of`. docs/log.md describes the
-/// counters, and a test in `relay/counters.rs` compares them.
+/// counters, and a test in `longhaul-relay/src/live/counters.rs` compares them.
 fn collect(of: &str, value: &Value, fields: &mut BTreeMap<String, BTreeSet<String>>) {
     match value {
         Value::Object(object) if of != "counters" => {
