@@ -2,8 +2,8 @@
 //! kernel chooses ports.
 
 use crate::admin::{program, stderr, stdout};
-use crate::ftp_dialogue::{Control, Dialogue, six};
-use crate::ftp_servers::*;
+use crate::ftp::dialogue::{Control, Dialogue, six};
+use crate::ftp::servers::*;
 use crate::harness::*;
 use std::fs;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Tests the words about tunnels with `protocol = "ftp"` in the log and in `longhaul check`.
 
 use crate::admin::{program, stderr};
-use crate::ftp_dialogue::*;
+use crate::ftp::dialogue::*;
 use crate::harness::*;
 use std::io::Write;
 use std::process::Stdio;

@@ -2,7 +2,7 @@
 
 use crate::admin::{Admin, admin, socket};
 use crate::daemon::{Daemon, tunnel};
-use crate::ftp_dialogue::*;
+use crate::ftp::dialogue::*;
 use crate::harness::*;
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};

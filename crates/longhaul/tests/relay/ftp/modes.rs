@@ -1,7 +1,7 @@
 //! Tests `ftp.mode`: servers that are asked for another mode than that of the client.
 
-use crate::ftp_dialogue::*;
-use crate::ftp_flows::{TOLD_APART, assert_told_apart, send_whole};
+use crate::ftp::dialogue::*;
+use crate::ftp::flows::{TOLD_APART, assert_told_apart, send_whole};
 use crate::harness::*;
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,8 +1,8 @@
 //! Control connections of FTP that begin like a probe, that end on one side, or that break: each byte goes through the rewriting.
 
-use crate::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
-use crate::ftp_dialogue::*;
-use crate::ftp_servers::{Chain, KINDS, Mode, Server};
+use crate::carry::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
+use crate::ftp::dialogue::*;
+use crate::ftp::servers::{Chain, KINDS, Mode, Server};
 use crate::harness::*;
 use longhaul_core::wire::probe::MAGIC;
 use longhaul_sys::tcp_info::TcpInfo;

@@ -3,7 +3,7 @@
 use crate::admin::by_http;
 use crate::daemon::Daemon;
 use crate::harness::*;
-use crate::verify::{preface, report, verdict};
+use crate::probe::verify::{preface, report, verdict};
 use longhaul_core::wire::answer::Next;
 use serde_json::Value;
 use std::io::Write;

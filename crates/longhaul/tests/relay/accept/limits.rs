@@ -1,9 +1,9 @@
 //! Tests scarce resources: few descriptors or none, few pipes, few pipe pages. Every flow must be served nevertheless. Also
 //! tests that an idle flow needs few resources, and that dials which would loop end.
 
-use crate::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
+use crate::carry::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
+use crate::carry::many::own_address;
 use crate::harness::*;
-use crate::many::own_address;
 use longhaul_core::budget::{MAX_HELD, MIN_FILL};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use socket2::SockRef;

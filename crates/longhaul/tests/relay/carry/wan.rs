@@ -2,7 +2,7 @@
 //!
 //! Needs root, of the system or of a user namespace. A test that cannot run here prints SKIP and the reason; it fails in CI.
 
-use crate::endings::CELLS;
+use crate::carry::endings::CELLS;
 use crate::harness::*;
 use longhaul_lab::{Host, LabError, LinkSpec, Profile, Sysctls, Wan};
 use std::io::{Read, Write};

@@ -1,7 +1,7 @@
 //! Tests `longhaul top` in a terminal of its own.
 
 use crate::admin::{Admin, program, stderr, stdout};
-use crate::ftp_dialogue::Shown;
+use crate::ftp::dialogue::Shown;
 use crate::harness::*;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};

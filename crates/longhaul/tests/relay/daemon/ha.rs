@@ -1,8 +1,8 @@
 //! Tests the recipes for high availability with the real programs, and measures the time without service. docs/ha.md has the
 //! results; `cargo test -p longhaul --test relay ha:: -- --nocapture --test-threads 1` prints them.
 
+use crate::daemon::site::{Customers, Machine, Server, Service, Site, Steady, packaged};
 use crate::harness::*;
-use crate::site::{Customers, Machine, Server, Service, Site, Steady, packaged};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -4,8 +4,8 @@
 //! Needs root and nft(8). A test that cannot run here prints SKIP and the reason; it fails in CI.
 
 use crate::admin::by_http;
+use crate::carry::wan::wan_of;
 use crate::harness::*;
-use crate::wan::wan_of;
 use longhaul_lab::{Host, LinkSpec, Wan};
 use serde_json::Value;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -2,7 +2,7 @@
 
 use crate::admin::{Admin, admin, socket};
 use crate::daemon::{Daemon, tunnel};
-use crate::ftp_servers::{Chain, Mode};
+use crate::ftp::servers::{Chain, Mode};
 use crate::harness::*;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};

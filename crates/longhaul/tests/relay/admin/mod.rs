@@ -1,8 +1,14 @@
 //! Tests the control socket and the HTTP listener, and the commands that use them.
 
+pub(crate) mod browser;
+mod dashboard;
+pub(crate) mod metrics;
+mod status;
+mod top;
+
+use crate::accept::limits::readable_copy;
 use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
-use crate::limits::readable_copy;
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

@@ -2,7 +2,7 @@
 //! connection begins, idles and ends beside them.
 
 use crate::admin::{by_http, stdout};
-use crate::ftp_dialogue::*;
+use crate::ftp::dialogue::*;
 use crate::harness::*;
 use serde_json::Value;
 use socket2::{SockRef, Socket};

@@ -2,9 +2,20 @@
 //! each server has every form of data connection, one relay and two, and both IP versions. The files have a few megabytes, so
 //! that the tests stay fast; the scenarios of the lab carry long ones.
 
-use crate::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
-use crate::ftp_dialogue::Control;
-use crate::ftp_servers::*;
+mod control;
+pub(crate) mod dialogue;
+pub(crate) mod flows;
+mod killed;
+mod listeners;
+mod modes;
+mod places;
+mod rules;
+pub(crate) mod servers;
+mod words;
+
+use crate::carry::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
+use crate::ftp::dialogue::Control;
+use crate::ftp::servers::*;
 use crate::harness::*;
 use std::fs;
 use std::io::Read;

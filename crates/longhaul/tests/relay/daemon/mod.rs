@@ -1,5 +1,12 @@
 //! Tests the daemon: reload, and the protocol with systemd.
 
+mod drain;
+mod ha;
+mod logs;
+mod reload;
+mod resources;
+pub(crate) mod site;
+
 use crate::harness::*;
 use serde_json::Value;
 use std::fs::OpenOptions;

@@ -1,9 +1,9 @@
 //! Tests the dashboard in a real browser, Chromium, against a daemon with real flows.
 
-use crate::browser::Browser;
+use crate::admin::browser::Browser;
+use crate::admin::metrics::ask;
 use crate::daemon::{Daemon, dial};
 use crate::harness::*;
-use crate::metrics::ask;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

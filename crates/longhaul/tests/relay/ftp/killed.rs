@@ -1,9 +1,9 @@
 //! Tests transfers between servers and clients of others while a relay is killed. No client may take a short file as whole, and no
 //! server may store one as whole without an error for its client.
 
-use crate::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
+use crate::carry::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
+use crate::ftp::servers::*;
 use crate::ftp::{assert_tells_error, cut};
-use crate::ftp_servers::*;
 use crate::harness::*;
 use std::fs;
 use std::process::Command;

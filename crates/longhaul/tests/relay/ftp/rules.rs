@@ -2,8 +2,8 @@
 //! endings, addresses and ports that must be refused, attacks, odd replies, and the end of a drain.
 
 use crate::daemon::{Daemon, dial, tunnel};
-use crate::ftp_dialogue::*;
-use crate::ftp_servers::Chain;
+use crate::ftp::dialogue::*;
+use crate::ftp::servers::Chain;
 use crate::harness::*;
 use longhaul_core::wire::probe::{MAGIC, Preface};
 use rustix::event::PollFlags;

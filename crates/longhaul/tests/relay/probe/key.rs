@@ -3,8 +3,8 @@
 use crate::admin::{by_socket, socket};
 use crate::daemon::Daemon;
 use crate::harness::*;
-use crate::verified::final_host;
-use crate::verify::{frame, preface, report, verdict};
+use crate::probe::verified::final_host;
+use crate::probe::verify::{frame, preface, report, verdict};
 use longhaul_core::wire::answer::{Frame, Next, PROOF_BYTES, Proof, Report};
 use longhaul_core::wire::proof::{Challenge, Key};
 use serde_json::Value;

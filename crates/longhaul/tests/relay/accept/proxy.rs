@@ -1,6 +1,6 @@
 //! Tests PROXY headers: between two relays, from and to HAProxy and nginx, whole, in parts, and wrong ones.
 
-use crate::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
+use crate::carry::endings::{OVER_ALL_BUFFERS, SMALL_BUFFERS};
 use crate::harness::*;
 use longhaul_core::proxy_header::{self, Ends, Version};
 use std::io::{Read, Write};

@@ -3,8 +3,10 @@
 //! Each test has a network namespace, so that its nameservers can have port 53, and its relay has its own resolv.conf and
 //! hosts. A server says who it is.
 
+pub(crate) mod nameserver;
+
 use crate::harness::*;
-use crate::nameserver::*;
+use crate::names::nameserver::*;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -2,7 +2,7 @@
 //! acknowledged. The cells are generated, and each checks by TCP_INFO that it has reached its state. Afterwards the leg's peer
 //! must see all bytes and FIN, or RST, but never silence.
 
-use crate::endings::SMALL_BUFFERS;
+use crate::carry::endings::SMALL_BUFFERS;
 use crate::harness::*;
 use longhaul_sys::tcp_info::{State, TcpInfo, unacknowledged};
 use socket2::{SockFilter, SockRef, Socket};

@@ -1,0 +1,6 @@
+//! What the two pumps promise: bytes, endings, half-closes, urgent data.
+
+pub(crate) mod endings;
+pub(crate) mod many;
+mod states;
+pub(crate) mod wan;

@@ -1,0 +1,3 @@
+//! The options of one connection.
+
+mod options;
