@@ -1,7 +1,7 @@
 //! What flows share: permits, next hops, memory, pipes, and who looks after silent peers.
 //!
 //! Enters: requests of flows and listeners. Leaves: rights, next hops and empty pipes, each given back by its owner's drop.
-//! [`Relay`](shared::Relay) joins them; `legs` is one flow's part of it.
+//! [`Relay`] joins them; `legs` is one flow's part of it.
 //! May use: `caps`, `names`, `live`, `verify`, `leg`.
 
 mod budget;
