@@ -2,7 +2,6 @@
 
 use longhaul_sys::SysError;
 use std::fmt;
-use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 /// An error of the lab.
@@ -53,10 +52,6 @@ pub enum LabError {
     Late(String),
     /// A thread of the lab panicked, which is a defect of the lab. The text names the thread.
     Panicked(&'static str),
-    /// Something with the name of the lab's directory is not a directory of this user.
-    Foreign(PathBuf),
-    /// A lab that was taken down has not ended. The text names the processes.
-    NotEnded(String),
 }
 
 impl LabError {
@@ -91,14 +86,10 @@ impl fmt::Display for LabError {
                 write!(f, "`{program}` took too long and was killed; set a smaller traffic.size")
             }
             LabError::Panicked(thread) => write!(f, "{thread} panicked, which is a defect of longhaul lab"),
-            LabError::Foreign(path) => {
-                write!(f, "{} belongs to another user; remove it, or set XDG_RUNTIME_DIR", path.display())
-            }
             LabError::Bytes(what)
             | LabError::Lacking(what)
             | LabError::NotConnected(what)
-            | LabError::Unfinished(what)
-            | LabError::NotEnded(what) => f.write_str(what),
+            | LabError::Unfinished(what) => f.write_str(what),
         }
     }
 }

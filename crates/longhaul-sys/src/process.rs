@@ -1,4 +1,4 @@
-//! System calls of a background process.
+//! System calls about processes.
 
 use crate::{Result, SysError};
 use rustix::fs::FlockOperation;
@@ -8,15 +8,6 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
-
-/// Makes the calling process the leader of a new session without a terminal. Neither Ctrl-C nor a hang-up of the
-/// terminal that it was started from reaches it then.
-///
-/// # Errors
-/// EPERM when it leads a process group already.
-pub fn own_session() -> Result<()> {
-    rustix::process::setsid().map(drop).map_err(|errno| SysError::new("setsid()", errno))
-}
 
 /// Locks an open file for this process, until the process closes the file or ends in any way. Returns `false` when
 /// another process holds the lock. The file must be open for writing.

@@ -1,5 +1,5 @@
-//! However a lab ends, it leaves nothing behind: no process, no namespace, no device, no note. The tests run `lab run` and
-//! `lab up`/`down` as root and as an ordinary user. The labs end by themselves, by each signal, and while they are built.
+//! However a lab ends, it leaves nothing behind: no process, no namespace, no device. The tests run `lab run` and `lab up` as root
+//! and as an ordinary user. The labs end by themselves, by each signal, and while they are built.
 //!
 //! Every test has its own room, a mount namespace. /run is empty there, so that the test does not meet a lab of the machine;
 //! everybody may open /dev/net/tun, as with udev; and an ordinary user exists. A test that cannot run here prints SKIP and the
@@ -83,20 +83,6 @@ impl Room {
 
     fn longhaul(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
-    }
-
-    /// Returns the path of the note about the standing lab.
-    fn note(&self) -> PathBuf {
-        let place = if self.is_root { "run" } else { "run/user" };
-        PathBuf::from(format!("/proc/{}/root/{place}/longhaul-lab/standing.json", self.holder.id()))
-    }
-
-    /// Waits for a note that names a process; returns the process id.
-    fn process(&self) -> u32 {
-        until("the note", || {
-            let note: serde_json::Value = serde_json::from_str(&fs::read_to_string(self.note()).ok()?).ok()?;
-            u32::try_from(note["process"].as_u64()?).ok()
-        })
     }
 }
 
@@ -255,79 +241,47 @@ fn a_signal_while_the_results_are_shown_does_not_show_them_again() {
 fn a_lab_killed_during_its_construction_leaves_nothing() {
     each_user(|room| {
         for signal in ["KILL", "TERM"] {
-            let mut up = room.command(&["up", "/mnt/short.toml", "--foreground", "--carrier", "longhaul"]);
-            let up = up.spawn().unwrap();
-            // The lab writes its note before it builds. How far it then gets differs from run to run.
-            let family = Family::of(room.process());
+            let up = room.command(&["up", "/mnt/short.toml", "--carrier", "longhaul"]).spawn().unwrap();
+            // How far it gets then differs from run to run.
+            until("a first process of the lab", || (!descendants(up.id()).is_empty()).then_some(()));
+            let family = Family::of(up.id());
             send(signal, up.id());
             up.wait_with_output().unwrap();
             family.assert_gone();
-            assert_eq!(room.note().exists(), signal == "KILL");
-            let output = room.longhaul(&["down"]);
-            assert_eq!(output.status.code(), Some(0), "{output:?}");
-            assert!(!room.note().exists());
         }
     });
 }
 
 #[test]
-fn a_lab_stands_until_it_is_taken_down() {
+fn a_lab_stands_until_a_signal() {
     each_user(|room| {
-        let output = room.longhaul(&["up", "/mnt/short.toml", "--carrier", "longhaul", "--rtt", "10ms"]);
-        let manual = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{output:?}");
-        assert!(manual.contains("10 ms round trip, 200Mbit/s"), "{manual}");
-        let mut family = Family::of(room.process());
-        assert!(family.processes.len() >= 8 && family.namespaces.len() == 4, "{:?}", family.processes);
+        for signal in ["INT", "TERM", "KILL"] {
+            let arguments = ["up", "/mnt/short.toml", "--carrier", "longhaul", "--rtt", "10ms"];
+            let mut up = room.command(&arguments).spawn().unwrap();
+            let mut told = BufReader::new(up.stdout.take().unwrap());
+            let mut manual = String::new();
+            while !manual.contains(" scp ") && !manual.contains("no scp") {
+                assert!(told.read_line(&mut manual).unwrap() > 0, "{manual}");
+            }
+            assert!(manual.contains("10 ms round trip, 200Mbit/s"), "{manual}");
+            let family = Family::of(up.id());
+            assert!(family.processes.len() >= 8 && family.namespaces.len() == 4, "{:?}", family.processes);
 
-        // The commands in its output work. `down` also ends a program that is still running on a host.
-        let tries: Vec<&str> = manual.lines().filter_map(|line| line.strip_prefix("  nsenter ")).collect();
-        let ping = tries.iter().find(|line| line.contains(" ping ")).expect("a ping to try");
-        let tried = enter(room, &ping.replace("-c 5", "-c 1")).output().unwrap();
-        assert!(String::from_utf8_lossy(&tried.stdout).contains(" 1 received"), "{tried:?}");
-        if let Some(iperf3) = tries.iter().find(|line| line.contains(" iperf3 ")) {
-            let tried = enter(room, &format!("{iperf3} -t 1")).output().unwrap();
-            assert!(tried.status.success(), "{tried:?}");
+            // The commands in its output work. The end also ends a program that is still running on a host.
+            let tries: Vec<&str> = manual.lines().filter_map(|line| line.strip_prefix("  nsenter ")).collect();
+            let ping = tries.iter().find(|line| line.contains(" ping ")).expect("a ping to try");
+            let tried = enter(room, &ping.replace("-c 5", "-c 1")).output().unwrap();
+            assert!(String::from_utf8_lossy(&tried.stdout).contains(" 1 received"), "{tried:?}");
+            if let Some(iperf3) = tries.iter().find(|line| line.contains(" iperf3 ")) {
+                let tried = enter(room, &format!("{iperf3} -t 1")).output().unwrap();
+                assert!(tried.status.success(), "{tried:?}");
+            }
+            let left = enter(room, &ping.replace(" ping -c 5 10.20.20.10", " sleep 1000")).spawn().unwrap();
+            send(signal, up.id());
+            assert_eq!(up.wait().unwrap().code(), (signal != "KILL").then_some(0));
+            left.wait_with_output().unwrap();
+            family.assert_gone();
         }
-        let left = enter(room, &ping.replace(" ping -c 5 10.20.20.10", " sleep 1000")).spawn().unwrap();
-
-        let again = room.longhaul(&["up", "mitre"]);
-        let error = String::from_utf8_lossy(&again.stderr).into_owned();
-        assert_eq!(again.status.code(), Some(1), "{error}");
-        assert!(error.contains("a lab stands already: short, ") && error.contains("longhaul lab down"), "{error}");
-
-        // `down` reports who still holds the namespaces, so this test must release them first.
-        family.namespaces.clear();
-        let down = room.longhaul(&["down"]);
-        let message = String::from_utf8_lossy(&down.stdout).into_owned();
-        assert_eq!(message, "the lab of short, run raw, is down: nothing is left\n", "{down:?}");
-        assert_eq!(down.status.code(), Some(0));
-        assert!(!room.note().exists() && !room.note().parent().unwrap().exists());
-        left.wait_with_output().unwrap();
-        family.assert_gone();
-        let down = room.longhaul(&["down"]);
-        assert_eq!((down.status.code(), &*down.stdout), (Some(0), &b"no lab stands\n"[..]));
-    });
-}
-
-#[test]
-fn the_note_of_a_killed_lab_does_not_block_the_next_one() {
-    each_user(|room| {
-        assert_eq!(room.longhaul(&["up", "/mnt/short.toml"]).status.code(), Some(0));
-        let process = room.process();
-        let family = Family::of(process);
-        send("KILL", process);
-        family.assert_gone();
-        assert!(room.note().exists());
-        let up = room.longhaul(&["up", "/mnt/short.toml"]);
-        assert_eq!(up.status.code(), Some(0), "{up:?}");
-        let family = Family::of(room.process());
-        send("KILL", room.process());
-        family.assert_gone();
-        let down = room.longhaul(&["down"]);
-        let message = String::from_utf8_lossy(&down.stdout).into_owned();
-        assert!(message.starts_with("no lab stands; that of short, process ") && down.status.success(), "{message}");
-        assert!(!room.note().exists());
     });
 }
 

@@ -2,15 +2,13 @@
 //!
 //! - [`changes`] applies the command line to a scenario;
 //! - [`progress`] shows the run that is in progress;
-//! - [`standing`] is a lab that `up` leaves standing, and [`note`] the file by which `down` finds it;
+//! - [`standing`] is the lab of `up`;
 //! - [`signals`] ends the process on a signal.
 
 mod changes;
 mod demo;
-mod down;
 mod init;
 mod list;
-mod note;
 mod progress;
 mod run;
 mod show;
@@ -35,7 +33,6 @@ enum Command {
     Init(init::Init),
     Run(Box<run::RunArgs>),
     Up(Box<up::Up>),
-    Down(down::Down),
     Demo(demo::Demo),
 }
 
@@ -49,7 +46,6 @@ impl Lab {
             Command::Init(init) => init.run(),
             Command::Run(run) => run.run(),
             Command::Up(up) => up.run(),
-            Command::Down(down) => down.run(),
             Command::Demo(demo) => demo.run(),
         }
     }

@@ -73,16 +73,10 @@ impl Standing {
         Ok(Standing { anchors, carrier, ssh, iperf3, ftp, topology: setup.topology, _wan: wan })
     }
 
-    /// Returns the process number of each host's anchor.
-    pub(crate) fn anchors(&self) -> Vec<u32> {
-        self.anchors.iter().map(|anchor| anchor.process.id()).collect()
-    }
-
     /// Returns the commands that enter the hosts, their addresses, and commands to try.
     pub(crate) fn manual(&self, scenario: &str, run: &Run, user: &User) -> String {
         let mut text = format!("The lab of {scenario}, run {}, stands: {}.\n", run.id, path(run));
-        text +=
-            "Take it down with: longhaul lab down\n\nEnter a host (programs left running there end with the lab):\n";
+        text += "It stands until Ctrl-C.\n\nEnter a host (programs left running there end with the lab):\n";
         for anchor in &self.anchors {
             let _ = writeln!(text, "  {:<6} {}", anchor.name, anchor.enter(user));
         }
