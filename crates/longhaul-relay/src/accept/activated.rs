@@ -7,6 +7,7 @@
 //! shutdown(2) would make the kernel refuse connections, but systemd marks its socket unit as failed when it finds the
 //! socket shut down.
 
+use crate::leg::stream::watched;
 use crate::state::shared::Relay;
 use longhaul_sys::activation::accept;
 use longhaul_sys::sockopt;
@@ -86,12 +87,10 @@ impl Activated {
             }
         }
     }
-
-    #[allow(deprecated, reason = "sound for a socket that owns its descriptor; the replacement is unsafe")]
     fn register(&self) -> io::Result<AsyncFd<Socket>> {
         let socket = self.socket.try_clone()?;
         socket.set_nonblocking(true)?;
-        AsyncFd::with_interest(socket, Interest::READABLE)
+        watched(socket, Interest::READABLE)
     }
 }
 

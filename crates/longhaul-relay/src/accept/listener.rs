@@ -7,7 +7,7 @@ use crate::accept::proxy_in::{self, Arrived};
 use crate::accept::source_limits;
 use crate::flow;
 use crate::leg::setup::{self, Protocol, failed};
-use crate::leg::stream::Stream;
+use crate::leg::stream::{Stream, watched};
 use crate::state::permits::{Gate, Permit};
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
@@ -110,11 +110,9 @@ impl Listener {
         let what = format!("use the socket from systemd for {}", tunnel.listen);
         Ok(Listener { adopted: true, ..Listener::new(tunnel, adopted, what)? })
     }
-
-    #[allow(deprecated, reason = "sound for a socket that owns its descriptor; the replacement is unsafe")]
     fn new(tunnel: &Tunnel, socket: longhaul_sys::Result<Socket>, what: String) -> Result<Listener, BindError> {
         let registered = socket.and_then(|socket| {
-            AsyncFd::with_interest(socket, Interest::READABLE).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err))
+            watched(socket, Interest::READABLE).map_err(|err| failed("epoll_ctl(EPOLL_CTL_ADD)", &err))
         });
         let socket = registered.map_err(|err| BindError::new(tunnel, what, err))?;
         Ok(Listener { socket, adopted: false })

@@ -3,7 +3,7 @@
 use super::places::Place;
 use super::ports;
 use crate::leg::setup;
-use crate::leg::stream::Stream;
+use crate::leg::stream::{Stream, watched};
 use crate::live::client::Client;
 use crate::live::data_peer::{DataPeer, Met, Naming};
 use crate::state::permits::Gate;
@@ -244,9 +244,8 @@ pub(super) fn patience(side: Side) -> Duration {
 ///
 /// # Errors
 /// The kernel has no memory or no epoll watch left. The text goes to the client.
-#[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]
 pub(super) fn register(listener: Socket) -> Result<Listener, String> {
-    let listener = AsyncFd::with_interest(listener, Interest::READABLE);
+    let listener = watched(listener, Interest::READABLE);
     listener.map(Arc::new).map_err(|err| format!("epoll_ctl(EPOLL_CTL_ADD): {err}"))
 }
 

@@ -4,7 +4,7 @@
 //! the last bytes are not acknowledged yet, and so it does not report their acknowledgement. The few legs that need
 //! that report are therefore in an epoll set of their own, which is one descriptor for the process.
 
-use crate::leg::stream::Stream;
+use crate::leg::stream::{Stream, watched};
 use crate::lock::lock;
 use longhaul_sys::hangups::HangupSet;
 use std::collections::HashMap;
@@ -12,7 +12,6 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// The legs that are watched.
 #[derive(Debug, Default)]
@@ -59,10 +58,9 @@ impl Hangups {
     }
 
     /// Creates the set and the task that reads it.
-    #[allow(deprecated, reason = "sound for a set that owns its descriptor; the replacement is unsafe")]
     fn start(self: &Arc<Hangups>) -> Option<Arc<HangupSet>> {
         let set = Arc::new(HangupSet::new().ok()?);
-        let readable = AsyncFd::with_interest(Shared(set.clone()), Interest::READABLE).ok()?;
+        let readable = watched(Shared(set.clone()), Interest::READABLE).ok()?;
         let hangups = Arc::downgrade(self);
         tokio::spawn(async move {
             while let (Ok(mut ready), Some(hangups)) = (readable.readable().await, hangups.upgrade()) {

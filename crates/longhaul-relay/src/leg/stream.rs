@@ -8,7 +8,7 @@ use socket2::Socket;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
@@ -36,15 +36,23 @@ pub(crate) struct Stream {
     has_sent_fin: AtomicBool,
 }
 
+/// Registers `inner`, which owns its descriptor and must be O_NONBLOCK, with the runtime.
+///
+/// # Errors
+/// ENOMEM, ENOSPC: the kernel has no room for it (epoll_ctl(2)).
+#[allow(deprecated, reason = "sound for what owns its descriptor; the replacement is unsafe")]
+pub(crate) fn watched<T: AsRawFd>(inner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(inner, interest)
+}
+
 impl Stream {
     /// Registers `socket`, which must be O_NONBLOCK, with the runtime.
     ///
     /// # Errors
     /// ENOMEM, ENOSPC: the kernel has no room for it (epoll_ctl(2)).
-    #[allow(deprecated, reason = "sound for a socket that owns its descriptor; what replaces it is unsafe")]
     pub(crate) fn new(socket: Socket) -> io::Result<Stream> {
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
-        let socket = AsyncFd::with_interest(socket, interest)?;
+        let socket = watched(socket, interest)?;
         Ok(Stream {
             socket,
             full: AtomicU32::new(0),

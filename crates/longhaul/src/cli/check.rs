@@ -12,7 +12,7 @@ use tracing::info;
 
 /// The flags of `longhaul check`.
 #[derive(Args)]
-pub(super) struct Flags {
+pub(super) struct CheckFlags {
     #[command(flatten)]
     file: File,
     /// Treat warnings as errors
@@ -24,7 +24,7 @@ pub(super) struct Flags {
 }
 
 /// Writes every error, warning and note to stderr, and what would run to stdout.
-pub(super) fn check(flags: &Flags, logs: logs::Flags) -> ExitCode {
+pub(super) fn check(flags: &CheckFlags, logs: logs::LogFlags) -> ExitCode {
     let path = flags.file.path();
     let (name, loaded) = match path == Path::new(STDIN) {
         true => ("stdin".to_string(), longhaul_config::load_from("stdin", io::stdin().lock())),

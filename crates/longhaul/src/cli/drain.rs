@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// The flags of `longhaul drain`.
 #[derive(Args)]
-pub(super) struct Flags {
+pub(super) struct DrainFlags {
     #[command(flatten)]
     target: Target,
     /// Undo the drain: listen again
@@ -17,7 +17,7 @@ pub(super) struct Flags {
 }
 
 /// Drains the daemon and waits for its last flow, or undoes the drain.
-pub(super) fn drain(flags: &Flags) -> ExitCode {
+pub(super) fn drain(flags: &DrainFlags) -> ExitCode {
     if flags.undo {
         return match flags.target.ask(Ask::Undrain) {
             Ok(_) => print("the tunnels listen\n"),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// The flags of `longhaul kill`.
 #[derive(Args)]
-pub(super) struct Flags {
+pub(super) struct KillFlags {
     #[command(flatten)]
     target: Target,
     /// Number of each flow, as in `longhaul status` and in the log
@@ -19,7 +19,7 @@ pub(super) struct Flags {
 }
 
 /// Cuts the flows, one after the other, and prints the outcome of each. Goes on after a flow that does not exist.
-pub(super) fn kill(flags: &Flags) -> ExitCode {
+pub(super) fn kill(flags: &KillFlags) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for flow in &flags.flows {
         code = match flags.target.ask(Ask::Kill(*flow)) {

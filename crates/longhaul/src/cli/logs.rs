@@ -24,7 +24,7 @@ enum Format {
 
 #[derive(Clone, Copy, Args)]
 #[command(next_help_heading = "Logging, on stderr")]
-pub(super) struct Flags {
+pub(super) struct LogFlags {
     /// Form of log lines
     #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT", hide_possible_values = true)]
     #[arg(help = "text or json")]
@@ -41,14 +41,14 @@ pub(super) struct Flags {
     log_level: LevelFilter,
 }
 
-impl Flags {
+impl LogFlags {
     /// Sends the log to stderr from here on.
     ///
     /// # Errors
     /// There is no thread to write it.
     pub(super) fn start(self) -> io::Result<Log> {
         // An error may have been among the lines that were lost, so they are told at every level.
-        let direct = Flags { log_level: self.log_level.max(LevelFilter::WARN), ..self }.dispatch(io::stderr);
+        let direct = LogFlags { log_level: self.log_level.max(LevelFilter::WARN), ..self }.dispatch(io::stderr);
         let queue = Queue::start(io::stderr(), move |lines| {
             dispatcher::with_default(&direct, || warn!(lines, "log lines were lost: stderr was full or not writable"));
         })?;
@@ -83,7 +83,7 @@ impl Flags {
     /// Writes what `log` logs to stderr, and waits until it is written.
     fn as_json(self, log: impl FnOnce()) {
         let log_level = self.log_level.max(LevelFilter::INFO);
-        dispatcher::with_default(&Flags { log_level, ..self }.dispatch(io::stderr), log);
+        dispatcher::with_default(&LogFlags { log_level, ..self }.dispatch(io::stderr), log);
     }
 
     fn dispatch(self, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static) -> Dispatch {

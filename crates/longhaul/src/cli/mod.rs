@@ -41,7 +41,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    logs: logs::Flags,
+    logs: logs::LogFlags,
 }
 
 #[derive(Subcommand)]
@@ -50,7 +50,7 @@ enum Command {
     ///
     /// Listens on a port. For each connection that it accepts, it dials the next hop and carries the bytes between the two. It
     /// runs until SIGTERM, and then lets the connections end. It reads no configuration file.
-    Relay(Box<relay::Flags>),
+    Relay(Box<relay::RelayFlags>),
     /// Run every tunnel of a configuration file
     ///
     /// This is the daemon that longhaul.service starts. SIGHUP reads the file again. Open connections stay as they are. A file
@@ -64,13 +64,13 @@ enum Command {
     ///
     /// A warning is about a value that is probably a mistake, or that does not work on this machine or with the rights of
     /// longhaul.service. With `--log-format json`, each message and the summary are one JSON object on stderr.
-    Check(check::Flags),
+    Check(check::CheckFlags),
     /// Show the state of a running daemon
     ///
     /// The first line says whether the daemon of longhaul.service, or another one (see -c and --admin), is whole. Then come its
     /// problems, tunnels, next hops, resources and live flows. A terminal gets the 20 oldest flows, a pipe all. Without a daemon,
     /// it says so, and says what systemd knows of longhaul.service. Then it exits with 1.
-    Status(status::Flags),
+    Status(status::StatusFlags),
     /// Watch a running daemon on a full screen
     ///
     /// The first line says whether the daemon is whole. If it is not, the next lines say which stage of which tunnel is broken, and
@@ -78,7 +78,7 @@ enum Command {
     /// filter the flows, show one in full, and kill one after a question: press `?` for all of them.
     ///
     /// If the daemon goes away, the screen says so, keeps the last picture, and waits for the daemon. NO_COLOR turns colours off.
-    Top(top::Flags),
+    Top(top::TopFlags),
     /// Let a running daemon read its configuration file again
     ///
     /// Waits until the file is in force or refused. If it is refused, prints the reason and exits with 1. Then the old
@@ -88,12 +88,12 @@ enum Command {
     ///
     /// /readyz says 503 at once. After drain_grace of the configuration (5 s), the tunnels no longer listen. The command ends when
     /// no flow is left. The daemon stays until SIGTERM. If the command is interrupted, the drain goes on.
-    Drain(drain::Flags),
+    Drain(drain::DrainFlags),
     /// End flows of a running daemon by their numbers
     ///
     /// Both hosts of each flow see a reset. Bytes on the way are lost. The command does not ask. It ends when the flows are cut.
     /// If a number belongs to no live flow, it says so, kills the others, and exits with 1.
-    Kill(kill::Flags),
+    Kill(kill::KillFlags),
     /// Check that a tunnel passes data end to end
     ///
     /// Connects to the tunnel's own listener as a client. The probe goes through every relay up to the final host's port. The
@@ -104,7 +104,7 @@ enum Command {
     ///
     /// Exit codes: 0 whole; 1 broken, and the stage is named; 2 wrong usage or configuration; 3 cannot tell, because whoever
     /// is there does not answer to a probe.
-    Verify(verify::Flags),
+    Verify(verify::VerifyFlags),
     /// Say what a path gives, and what to change
     ///
     /// From the round trip and the rate of a path, prints the rate of the hosts as they are, of tuned hosts, and with a relay at
@@ -138,7 +138,7 @@ enum Command {
     /// A flow has two TCP connections, its legs: the accept leg comes from the client, the dial leg goes to the next hop. Each
     /// leg has socket options of its own. Set them with --set accept.KEY=VALUE and --set dial.KEY=VALUE, or in a configuration
     /// file with accept = { KEY = VALUE } and dial = { KEY = VALUE }.
-    Options(options::Flags),
+    Options(options::OptionsFlags),
     /// Write a shell's completion script to stdout
     #[command(name = pages::COMPLETIONS)]
     Completions(pages::Shell),
@@ -178,7 +178,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// Carries the tunnels of the file at `path` until it is told to end.
-fn run(path: &Path, logs: logs::Flags) -> ExitCode {
+fn run(path: &Path, logs: logs::LogFlags) -> ExitCode {
     if path == Path::new(file::STDIN) {
         return complain(&[
             "error: `longhaul run` reads its file again at SIGHUP, so it does not read stdin; name a file",
@@ -194,7 +194,7 @@ fn run(path: &Path, logs: logs::Flags) -> ExitCode {
 }
 
 /// Carries the tunnels of what was read until it is told to end. `file` is what SIGHUP reads again.
-fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::Flags) -> ExitCode {
+fn serve(loaded: Loaded, file: Option<PathBuf>, logs: logs::LogFlags) -> ExitCode {
     let log = match logs.start() {
         Ok(log) => log,
         Err(err) => {

@@ -5,7 +5,7 @@ use longhaul_config::options::{LegSet, Preset, ROWS, Row, Unit, When, expected};
 use longhaul_config::suggest;
 
 #[derive(Args)]
-pub(super) struct Flags {
+pub(super) struct OptionsFlags {
     /// Option to describe in full [default: list all]
     #[arg(value_name = "KEY")]
     key: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Flags {
 ///
 /// # Errors
 /// There is no such option.
-pub(super) fn text(flags: &Flags) -> Result<String, String> {
+pub(super) fn text(flags: &OptionsFlags) -> Result<String, String> {
     // As in a file, `_` is read as `-`.
     match flags.key.as_ref().map(|key| key.replace('_', "-")) {
         _ if flags.markdown => Ok(MARKDOWN_HEAD.to_string() + &join(ROWS.iter(), markdown)),

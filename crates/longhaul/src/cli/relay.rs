@@ -7,7 +7,7 @@ use longhaul_config::{Config, Loaded, Message, Remark, Severity, Syntax, Tunnel,
 use std::net::{Ipv6Addr, SocketAddr};
 
 /// The flags of `longhaul relay`.
-pub(super) struct Flags {
+pub(super) struct RelayFlags {
     tunnel: Tunnel,
     /// The keys of the daemon; no tunnels.
     daemon: Config,
@@ -15,7 +15,7 @@ pub(super) struct Flags {
     set: Vec<String>,
 }
 
-impl Args for Flags {
+impl Args for RelayFlags {
     fn augment_args(command: Command) -> Command {
         let tunnel = TUNNEL.iter().filter_map(|row| arg(row, blank));
         // What must be given comes first.
@@ -25,13 +25,13 @@ impl Args for Flags {
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        Flags::augment_args(command)
+        RelayFlags::augment_args(command)
     }
 }
 
-impl FromArgMatches for Flags {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Flags, clap::Error> {
-        let mut flags = Flags { tunnel: blank(), daemon: Config::default(), set: Vec::new() };
+impl FromArgMatches for RelayFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<RelayFlags, clap::Error> {
+        let mut flags = RelayFlags { tunnel: blank(), daemon: Config::default(), set: Vec::new() };
         flags.update_from_arg_matches(matches)?;
         Ok(flags)
     }
@@ -44,13 +44,13 @@ impl FromArgMatches for Flags {
     }
 }
 
-impl Flags {
+impl RelayFlags {
     /// Returns the configuration of this one tunnel, and the warnings about it.
     ///
     /// # Errors
     /// Names the mistake, and what to write instead.
     pub(super) fn load(self) -> Result<Loaded, String> {
-        let Flags { mut tunnel, daemon, set } = self;
+        let RelayFlags { mut tunnel, daemon, set } = self;
         for text in &set {
             options::set(&mut tunnel.accept, &mut tunnel.dial, text)
                 .map_err(|why| format!("invalid value '{text}' for '--set <LEG.KEY=VALUE>': {why}"))?;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// The flags of `longhaul status`.
 #[derive(Args)]
-pub(super) struct Flags {
+pub(super) struct StatusFlags {
     #[command(flatten)]
     target: Target,
     /// Print the JSON document of /status.json
@@ -32,7 +32,7 @@ pub(super) struct Flags {
 }
 
 /// Prints the state of the daemon.
-pub(super) fn status(flags: &Flags) -> ExitCode {
+pub(super) fn status(flags: &StatusFlags) -> ExitCode {
     let answer = flags.target.ask(Ask::Status);
     if flags.nagios {
         let (line, code) = nagios(answer, &flags.target);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The flags of `longhaul top`.
 #[derive(Args)]
-pub(super) struct Flags {
+pub(super) struct TopFlags {
     #[command(flatten)]
     target: Target,
     /// Time between two pictures
@@ -28,7 +28,7 @@ pub(super) struct Flags {
 }
 
 /// Shows the state of the daemon until the operator quits.
-pub(super) fn top(flags: &Flags) -> ExitCode {
+pub(super) fn top(flags: &TopFlags) -> ExitCode {
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if !flags.once && !has_terminal {
         let why = "error: `longhaul top` needs a terminal. Without one: longhaul status --json, or longhaul top --once";

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The flags of `longhaul verify`.
 #[derive(Args)]
-pub(super) struct Flags {
+pub(super) struct VerifyFlags {
     /// Tunnel to verify [default: every tunnel]
     tunnel: Option<String>,
     /// Configuration file
@@ -60,7 +60,7 @@ pub(super) struct Flags {
 }
 
 /// Verifies the tunnels, one after the other, and prints the results.
-pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
+pub(super) fn verify(flags: &VerifyFlags, logs: logs::LogFlags) -> ExitCode {
     let (tunnels, key) = match flags.plan(logs) {
         Ok(plan) => plan,
         Err(code) => return code,
@@ -88,9 +88,9 @@ pub(super) fn verify(flags: &Flags, logs: logs::Flags) -> ExitCode {
     }
 }
 
-impl Flags {
+impl VerifyFlags {
     /// Returns the tunnels to verify and the key, or the exit code of a command that makes no probe.
-    fn plan(&self, logs: logs::Flags) -> Result<(Vec<Tunnel>, Option<Arc<Key>>), ExitCode> {
+    fn plan(&self, logs: logs::LogFlags) -> Result<(Vec<Tunnel>, Option<Arc<Key>>), ExitCode> {
         let (from, mut tunnels, key_file) = match &self.admin {
             Some(socket) => (socket, self.running(socket)?, None),
             None => {
