@@ -1,7 +1,7 @@
 //! The relay: carries connections from a tunnel's listener to its next hops, and knows of each what it does.
 //!
 //! A client connects to us on the accept leg. We connect to the next hop on the dial leg. "Up" is the direction from
-//! the accept leg to the dial leg. The folders are in the order in which a byte passes them. Each folder uses only those below it:
+//! the accept leg to the dial leg. A byte goes `accept`, `flow`, `reach`, `carry`. Each folder uses only those below it:
 //!
 //! ```text
 //! accept   listening sockets, permits, the allow-list, the PROXY header   (one task a tunnel)

@@ -76,7 +76,7 @@ impl<'t> Line<'t> {
     fn is_new(&self) -> bool {
         let trimmed = self.text.trim();
         trimmed.is_empty()
-            || trimmed.starts_with("[[")
+            || trimmed.starts_with('[') && !trimmed.contains([',', '"'])
             || trimmed.split_once('=').is_some_and(|(key, _)| !key.contains('"'))
     }
 }
@@ -119,7 +119,9 @@ fn explain(text: &str, line: &Line<'_>) -> Option<Mistake> {
     let equals = line.text.find('=').map_or(0, |equals| equals + 1);
     let blanks = line.text[equals..].len() - line.text[equals..].trim_start().len();
     let (at, text) = (line.start + equals + blanks, format!("{why}: write {}", shown(&written)));
-    let is_right = given.is_empty() || DeTable::parse(&written).is_ok();
+    // The value that is missing may be any.
+    let tried = if given.is_empty() { format!("{key} = 0") } else { written };
+    let is_right = DeTable::parse(&tried).is_ok();
     is_right.then_some(Mistake { at, text, is_last: false })
 }
 
@@ -153,26 +155,40 @@ fn quoted(given: &str) -> Option<String> {
         return elements().any(|element| quoted(element).is_some()).then(|| format!("[{}]", meant.join(", ")));
     }
     let is_word = |char: char| char.is_ascii_alphanumeric() || "[]:./%@-_ ".contains(char);
-    let is_text =
-        given.chars().all(is_word) && given.contains(|char: char| char.is_ascii_alphabetic() || ":./".contains(char));
+    let has_sign = given.contains(|char: char| char.is_ascii_alphabetic() || ":/".contains(char));
+    let is_text = given.chars().all(is_word) && (has_sign || given.matches('.').count() > 1);
     (is_text && switch(given).is_none() && given.len() <= TEXT_MAX).then(|| format!("\"{given}\""))
 }
 
-/// Returns where the list begins that a line above has opened, and none has closed.
+/// Returns where the list begins that the last key above has as its value, and nothing has closed.
 fn open_list(text: &str, line: &Line<'_>) -> Option<usize> {
     let above = text.get(..line.start)?;
     let mut start = above.len();
-    let opens = above.split_inclusive('\n').rev().any(|row| {
+    let key = above.split_inclusive('\n').rev().find(|row| {
         start -= row.len();
         row.split_once('=').is_some_and(|(key, _)| !key.contains(['[', '"', '#', ',']))
-    });
-    let list = text.get(start..line.start).filter(|list| opens && is_open(list))?;
-    Some(start + list.find('[')?)
+    })?;
+    let value = key.split_once('=')?.1.trim_start();
+    let depth: i64 = value.starts_with('[').then(|| text[start..line.start].lines().map(brackets).sum())?;
+    (depth > 0).then(|| start + key.len() - value.len())
 }
 
-/// Whether more brackets of lists begin than end.
-fn is_open(text: &str) -> bool {
-    text.matches('[').count() > text.matches(']').count()
+/// Returns how many more brackets of lists a line begins than it ends, outside of texts and comments.
+fn brackets(line: &str) -> i64 {
+    let mut quote = None;
+    let mut depth = 0;
+    for char in line.chars() {
+        match (quote, char) {
+            (Some(end), char) if char == end => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(char),
+            (None, '#') => break,
+            (None, '[') => depth += 1,
+            (None, ']') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    depth
 }
 
 /// Returns `text` without the comment at its end.

@@ -47,7 +47,7 @@ struct Plan {
 }
 
 impl Up {
-    /// Builds the lab. Returns 0 if it stands, 1 if it could not be built, 2 for a wrong file or value.
+    /// Builds the lab. Returns 0 once it was taken down, 1 if it could not be built, 2 for a wrong file or value.
     pub(crate) fn run(self) -> ExitCode {
         let plan = match self.plan() {
             Ok(plan) => plan,
@@ -86,11 +86,11 @@ impl Up {
         let standing =
             Standing::build(run, self.carrier, &user).map_err(|why| format!("the lab cannot be built: {why}"))?;
         stands.store(true, Ordering::Release);
-        // Without a reader of its description the lab is of no use.
         let told = write!(std::io::stdout(), "{}", standing.manual(scenario, run, &user));
-        if told.and_then(|()| std::io::stdout().flush()).is_ok() {
-            let _ = ending.recv();
-        }
+        // Without a reader of its description the lab is of no use.
+        told.and_then(|()| std::io::stdout().flush())
+            .map_err(|err| format!("the description of the lab cannot be written: {err}"))?;
+        let _ = ending.recv();
         drop(standing);
         Ok(ExitCode::SUCCESS)
     }

@@ -1,5 +1,8 @@
 //! Keeps the bandwidth caps: sets SO_MAX_PACING_RATE of both legs of each flow below a cap, and lets the kernel pace.
 //!
+//! Enters: the rules of a configuration, and each flow as it begins. Leaves: pacing rates on the sockets of the live flows.
+//! May use: `live`, `leg` and what is below them.
+//!
 //! ```text
 //! a flow begins ── Governor::begin: its first share ──> the desk ──> the tracker's thread looks at it from then on
 //! a reload      ── Governor::set: other rules ─────────────┘

@@ -1,6 +1,9 @@
 //! Flows that carry control connections of FTP. [`longhaul_core::ftp`] rewrites their lines; this module moves the bytes and
 //! opens or dials each data connection.
 //!
+//! Enters: a carried control connection. Leaves: its rewritten bytes, and data connections, each a flow of its own.
+//! May use: `carry` and what is below it.
+//!
 //! ```text
 //! control          the bytes of the control connection, through its session
 //!   first          the client's first bytes, which may be a preface

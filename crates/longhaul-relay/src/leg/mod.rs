@@ -2,7 +2,7 @@
 //!
 //! Enters: a connected socket, and the options of its tunnel. Leaves: a [`Stream`](stream::Stream) that tokio watches; samples of
 //! TCP_INFO; a wake-up when the peer closes.
-//! May use: longhaul-sys, longhaul-core, longhaul-config.
+//! May use: `lock`.
 
 pub(crate) mod closing;
 pub(crate) mod hangups;

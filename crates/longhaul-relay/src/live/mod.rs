@@ -2,7 +2,7 @@
 //!
 //! Enters: numbers and states, written by the tasks of the flows as plain atomics. Leaves: copies of them, for views and logs, and
 //! the order to end a flow, which a view may give.
-//! May use: `verify`, `leg`.
+//! May use: `verify`, `leg`, `lock`.
 
 pub(crate) mod client;
 pub(crate) mod counters;

@@ -1,5 +1,8 @@
 //! Resolves the names of next hops, off the data path: one query at a time for each name, and an answer for its TTL.
-//! [`longhaul_core::names`] decides; this module asks. The files, in the order of a question:
+//! [`longhaul_core::names`] decides; this module asks.
+//!
+//! Enters: a name or SRV record of a tunnel. Leaves: its addresses, from the last answer or a new one, or why there are none.
+//! May use: `live`, `leg` and what is below them. The files, in the order of a question:
 //!
 //! ```text
 //! cache      the names of the configuration, and the last answer for each

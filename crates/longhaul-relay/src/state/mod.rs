@@ -2,7 +2,7 @@
 //!
 //! Enters: requests of flows and listeners. Leaves: rights, next hops and empty pipes, each given back by its owner's drop.
 //! [`Relay`] joins them; `legs` is one flow's part of it.
-//! May use: `caps`, `names`, `live`, `verify`, `leg`.
+//! May use: `caps`, `names`, `live` and what is below them.
 
 mod budget;
 pub(crate) mod hops;

@@ -135,7 +135,7 @@ pub enum Stage {
 
 impl Stage {
     /// Returns the same stage of a path that begins one relay earlier.
-    pub fn behind_a_relay(self) -> Stage {
+    pub(crate) fn behind_a_relay(self) -> Stage {
         match self {
             Stage::Relay(before) => Stage::Relay(before + 1),
             Stage::Link(before) => Stage::Link(before + 1),

@@ -1,5 +1,8 @@
 //! `longhaul verify`: goes through a tunnel as a client, and finds out how far its bytes come.
 //!
+//! Enters: a plan: the address to go to, the key, how many bytes. Leaves: the findings, and as text, JSON or a line for Nagios.
+//! May use: `leg` and what is below it.
+//!
 //! ```text
 //! prober   connects, sends the preface, reads the reports, sends bytes and compares the echo
 //!   stream   the prober's connection
@@ -19,5 +22,6 @@ mod verdict;
 
 pub use findings::{Cause, Echo, Findings, Relay, Stage, Trouble};
 pub use key_file::{CREDENTIALS, handover as key_handover, load as load_key};
-pub use prober::{MIN_ECHO_BYTES, Plan, run, run_announced, run_on};
+pub use prober::{MIN_ECHO_BYTES, Plan, run};
+pub(crate) use prober::{run_announced, run_on};
 pub use verdict::{Verdict, Verified, json, nagios};

@@ -76,7 +76,7 @@ impl Plan {
 
     /// Returns the plan of the daemon's own probe of `tunnel`, which may take the time of the tunnel's own dials and 15 s in
     /// all. It loads the path little, and is in time even if the cap is 8 kbit/s.
-    pub fn of_own(tunnel: &Tunnel) -> Plan {
+    pub(crate) fn of_own(tunnel: &Tunnel) -> Plan {
         let total = dials(tunnel) + MIN_LIMIT;
         let (echo_bytes, _) = payload(OWN_ECHO_BYTES, tunnel.lowest_cap(), MIN_LIMIT);
         // The listener admits it whatever `allow` and `proxy_in` say.
@@ -86,7 +86,7 @@ impl Plan {
 
     /// Returns the plan to probe the path behind `tunnel` by a connection to its next hop `address`, which must be a relay. The
     /// whole probe may take `total`.
-    pub fn of_next_hop(tunnel: &Tunnel, address: SocketAddr, total: Duration) -> Plan {
+    pub(crate) fn of_next_hop(tunnel: &Tunnel, address: SocketAddr, total: Duration) -> Plan {
         let accepts = tunnel.proxy_out.map(|version| match version {
             Version::V1 => Accepts::V1,
             Version::V2 => Accepts::V2,
@@ -141,13 +141,13 @@ pub async fn run(plan: &Plan) -> Findings {
 
 /// Like [`run`], and calls `announce` before each connection, with the nonce of its preface and the address that it comes
 /// from. The result is dropped once the connection has ended.
-pub async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, SocketAddr) -> T) -> Findings {
+pub(crate) async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, SocketAddr) -> T) -> Findings {
     repeat(plan, Some(&announce)).await
 }
 
 /// Makes the probe `plan` on `stream`, a connection to the first relay, and returns how far it came. The caller closes the
 /// connection, and must do so with RST if the probe has not finished.
-pub async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
+pub(crate) async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
     let patience = Patience::of(plan.limit, plan.total);
     let mut findings = Findings { prober: stream.local_addr().ok(), ..Findings::default() };
     let trouble = match random::bytes() {

@@ -384,7 +384,7 @@ fn a_half_open_flow_is_reset_after_its_linger_and_not_before() {
     let path = Path::new(1, &["--set", "accept.linger-half-open=1s"]);
     let (client, server) = path.connect();
     talk(&client, &server);
-    // src/relay/half_open_tests.rs tests in virtual time that every byte restarts the linger.
+    // longhaul-relay/src/half_open_tests.rs tests in virtual time that every byte restarts the linger.
     let started = Instant::now();
     client.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_end(&server), (Vec::new(), Ending::Fin));
