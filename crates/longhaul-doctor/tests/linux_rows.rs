@@ -12,10 +12,11 @@
 
 use longhaul_core::advice::{Fill, Goal, Setting, System};
 use longhaul_sys::netns::{NetNs, is_root, mount_tmpfs, own_mounts};
-use longhaul_units::Bytes;
+use longhaul_units::{Bytes, Rate};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::Duration;
 
 /// A long path through a tunnel: every value that a row of Linux can want is wanted here.
 const GOAL: Goal = Goal { window: Bytes(15_750_000), packet: 1294, is_packet_short: true, has_loss: true };
@@ -76,6 +77,29 @@ fn the_metrics_of_a_route_are_read_set_and_undone() {
         assert!(after.contains("mtu lock 1294") && after.contains("advmss 1254"), "{after}");
         run(row.undo, &value, &before);
         assert_eq!(read(row), before);
+    });
+}
+
+/// What audit prints for a metric of a route is no row. `ip route show table 100` does not show the table, the note's command does.
+#[test]
+fn the_commands_of_audit_for_a_route_change_it_and_restore_it() {
+    in_namespace(&["ip"], || {
+        shell("ip route add 10.2.0.0/16 via 10.1.0.2 table 100 window 65536 initcwnd 20");
+        let all = || shell("ip route show table all | grep ^10.2");
+        let before = all();
+        let old = before.lines().find(|line| line.contains("table 100")).unwrap().trim();
+        let paste = format!("$ ip route show table 100\n{}\n", shell("ip route show table 100"));
+        let reports =
+            longhaul_doctor::audit_text(paste.as_bytes(), Duration::from_millis(63), Rate(1_000_000_000)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&reports.json).unwrap();
+        let finding = &json["hosts"][0]["findings"][0];
+        let command = |field: &str| finding[field].as_str().unwrap().to_string();
+        assert_eq!((command("setting"), &finding["verified"]), ("route window".into(), &true.into()));
+        assert!(command("caveat").contains("`ip route show table all`"), "{finding}");
+        shell(&command("set_now").replace("ROUTE", &old.replace(" window 65536", "")));
+        assert_eq!(all(), before.replace(" window 65536", ""));
+        shell(&command("undo").replace("OLD", old));
+        assert_eq!(all(), before);
     });
 }
 

@@ -11,7 +11,7 @@
 //! time       times as the Snapshot has them
 //! ```
 //!
-//! It is a library so that tests, benches and fuzz targets can use it. Nothing else depends on it.
+//! It is a library so that tests can use it. Nothing else depends on it.
 
 #![forbid(unsafe_code)]
 

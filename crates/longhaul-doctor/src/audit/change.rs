@@ -17,7 +17,7 @@ pub(super) struct Change {
     pub(super) set_permanent: String,
     /// Command that undoes both; empty if there is none.
     pub(super) undo: String,
-    /// What to know before; may be empty.
+    /// Caveats; may be empty.
     pub(super) caveat: String,
 }
 

@@ -202,9 +202,7 @@ impl Standard<'_> {
         let control = host.facts.control.as_ref().and_then(|control| self.control(host, control));
         // With loss, the law of the control says what it costs, which may be nothing.
         let is_known = self.goal.has_loss && self.is_control_known;
-        let control_setting = host.facts.control.as_ref().map(|control| control.setting);
-        let is_control = |setting: &'static str| Some(setting) == control_setting;
-        let hints = host.facts.hints.iter().filter(|hint| !(is_known && is_control(hint.setting)));
+        let hints = host.facts.hints.iter().filter(|hint| !(is_known && host.facts.is_control(hint.setting)));
         findings.extend(hints.filter_map(|hint| self.hint(host, hint)));
         findings.extend(control);
         self.change_routes(&mut findings);
@@ -279,9 +277,8 @@ impl Standard<'_> {
         let change = self.change(host, hint.setting, Some(&hint.value), &hint.place);
         let row = host.system.setting(hint.setting);
         // Without loss any congestion control serves the path, unless it wants another one. Other values always hurt.
-        let is_control = host.facts.control.as_ref().is_some_and(|control| control.setting == hint.setting);
-        let is_of_loss =
-            is_control || row.is_some_and(|row| [Effect::Recovery, Effect::CongestionControl].contains(&row.effect));
+        let is_of_loss = host.facts.is_control(hint.setting)
+            || row.is_some_and(|row| [Effect::Recovery, Effect::CongestionControl].contains(&row.effect));
         let is_fine = row.is_some_and(|row| (row.want)(&self.goal).is_some()) || is_of_loss && !self.goal.has_loss;
         let is_of_route = hint.setting.starts_with(change::METRIC);
         (change.is_some() || is_of_route || !is_fine).then(|| Finding {

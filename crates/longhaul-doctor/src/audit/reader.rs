@@ -39,6 +39,13 @@ pub(super) struct Facts {
     pub(super) missing: Vec<&'static str>,
 }
 
+impl Facts {
+    /// Whether `setting` is the one that chooses the congestion control in force.
+    pub(super) fn is_control(&self, setting: &str) -> bool {
+        self.control.as_ref().is_some_and(|control| control.setting == setting)
+    }
+}
+
 /// One value in a paste.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {

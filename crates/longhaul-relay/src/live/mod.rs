@@ -1,4 +1,4 @@
-//! What is known of the live flows and of what has ended: the registry, counters, distributions, results of probes.
+//! The registry of live flows, the counters, the distributions, and the results of probes.
 //!
 //! Enters: numbers and states, written by the tasks of the flows as plain atomics. Leaves: copies of them, for views and logs, and
 //! the order to end a flow, which a view may give.

@@ -1,4 +1,4 @@
-//! What flows share: permits, next hops, memory, pipes, and who looks after silent peers.
+//! State that flows share: permits, next hops, memory and pipes; and the keepalive of silent peers.
 //!
 //! Enters: requests of flows and listeners. Leaves: rights, next hops and empty pipes, each given back by its owner's drop.
 //! [`Relay`] joins them; `legs` is one flow's part of it.

@@ -235,7 +235,7 @@ impl Windows {
         let of_templates =
             of_templates.flat_map(|template| template.values.iter().map(|shown| (template.place(), shown)));
         // The control of releases without templates hurts only if it is in force.
-        let is_in_force = facts.control.as_ref().is_some_and(|control| control.setting == ADD_ON);
+        let is_in_force = facts.is_control(ADD_ON);
         let of_all = self.global.iter().filter(|shown| shown.name != ADD_ON || is_in_force);
         let all = of_all.map(|shown| (WHOLE_SYSTEM.to_string(), shown)).chain(of_templates);
         for (place, shown) in all {

@@ -1,4 +1,4 @@
-//! What a client meets first: limits, sources, the PROXY header.
+//! Tests how connections are accepted: limits, sources, the PROXY header.
 
 pub(crate) mod limits;
 mod proxy;

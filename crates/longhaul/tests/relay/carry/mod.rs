@@ -1,4 +1,4 @@
-//! What the two pumps promise: bytes, endings, half-closes, urgent data.
+//! Tests the two pumps: bytes, endings, half-closes, urgent data.
 
 pub(crate) mod endings;
 pub(crate) mod many;

@@ -1,3 +1,3 @@
-//! The options of one connection.
+//! Tests the options of one connection.
 
 mod options;

@@ -1,4 +1,4 @@
-//! Probes of a path: the answers, the daemon's own, the key.
+//! Tests probes of a path: the answers, the daemon's own, the key.
 
 mod key;
 mod segments;

@@ -1,4 +1,4 @@
-//! How a flow finds a next hop.
+//! Tests how a flow reaches a next hop.
 
 mod fast_open;
 mod hops;

@@ -11,7 +11,7 @@ pub(super) struct Routes {
     routes: Vec<Route>,
     /// The last route, whose metrics may follow in a line of their own.
     last: Option<Route>,
-    /// What the last command says of all its routes, and no line repeats: `table 100`, `vrf blue`, `netns b`.
+    /// The table, VRF or network namespace that the last command named: ` table 100`. Its lines do not repeat it.
     scope: String,
 }
 
@@ -21,7 +21,7 @@ struct Route {
     destination: String,
     is_ipv6: bool,
     device: Option<String>,
-    /// What tells it from other routes to the same destination: ` dev eth0 table 100 metric 50`.
+    /// The words that distinguish it from other routes to the same destination: ` dev eth0 table 100 metric 50`.
     others: String,
     /// Whether its interface has no carrier.
     is_down: bool,
