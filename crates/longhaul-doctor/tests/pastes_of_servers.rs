@@ -392,7 +392,7 @@ fn of_windows_the_template_internet_counts() {
     assert_eq!(pairs(&found["findings"], "setting"), [("ReceiveSideScaling", "Disabled")]);
     let netsh = "C:\\>netsh int tcp show supplemental | findstr Provider\nCongestion Control Provider : cubic\n\
         C:\\>netsh int tcp show supplemental template=internetcustom\nCongestion Control Provider : newreno\n\
-        C:\\>netsh int tcp show supplemental datacenter\nCongestion Control Provider : dctcp\n\
+        C:\\>netsh int tcp show supplemental \"template=datacenter\"|more\nCongestion Control Provider : dctcp\n\
         C:\\>netsh int tcp show global\nReceive Window Auto-Tuning Level : normal\nAdd-On Congestion Control Provider : none\n";
     let found = host(netsh.as_bytes(), USUAL).unwrap();
     let shown = pairs(&found["settings"], "name");

@@ -103,6 +103,21 @@ pub(super) struct RolledBack {
     pub(super) modules: Vec<String>,
 }
 
+/// Looks whether tune's file is as tune wrote it, or gone. Another one would set its values again at boot, after a rollback.
+///
+/// # Errors
+/// It is not: a sentence that says what to do.
+pub(super) fn check_file(record: &Record) -> Result<(), String> {
+    let is_ours = |file: &Change| file.place.value().is_ok_and(|text| file.is_ours(text.as_deref()));
+    match record.change(&Place::File).is_none_or(is_ours) {
+        true => Ok(()),
+        false => Err(format!(
+            "nothing was restored: {FILE} is not as tune wrote it; move what is to stay to another file beside it, remove it, and run \
+             `longhaul tune --rollback` again"
+        )),
+    }
+}
+
 /// Returns how the rollback of `record` would end.
 pub(super) fn foresee(record: Record) -> RolledBack {
     let places = record.changes.into_iter().map(|change| (change.clone(), foresee_change(&change)));
@@ -141,14 +156,12 @@ pub(super) fn roll_back(host: &Host, record: Record) -> io::Result<RolledBack> {
     let places: Vec<(Change, Undone)> = others.into_iter().chain(of_file).map(undo).collect();
     host.remove_unfinished(Path::new(FILE))?;
     let is_file_left = places.iter().any(|(change, undone)| change.place == Place::File && *undone != Undone::Restored);
-    let left = |(change, undone): &(Change, Undone)| {
-        let is_restored = *undone == Undone::Restored;
-        // The file sets the sysctls again at boot.
-        let is_kept = !is_restored || is_file_left && matches!(change.place, Place::Sysctl(_));
-        is_kept.then(|| Change { is_restored, ..change.clone() })
+    // A file that could not be removed sets the sysctls again at boot.
+    let is_kept = |(change, undone): &&(Change, Undone)| {
+        *undone != Undone::Restored || is_file_left && matches!(change.place, Place::Sysctl(_))
     };
     let mut rest = Record::new();
-    rest.changes = places.iter().filter_map(left).collect();
+    rest.changes = places.iter().filter(is_kept).map(|(change, _)| change.clone()).collect();
     match rest.changes.is_empty() {
         true => Record::remove(host)?,
         false => rest.write(host)?,

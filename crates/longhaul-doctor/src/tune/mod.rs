@@ -89,7 +89,9 @@ impl Tune {
 
     fn roll_back(&self) -> Result<(), String> {
         if self.dry_run {
-            let foreseen = apply::foresee(Record::read()?.ok_or(NO_RECORD)?);
+            let record = Record::read()?.ok_or(NO_RECORD)?;
+            apply::check_file(&record)?;
+            let foreseen = apply::foresee(record);
             say::print(&text::restored("To restore", &foreseen));
             text::left(&foreseen).iter().for_each(say::note);
             say::print("Dry run: nothing was restored.\n");
@@ -131,7 +133,7 @@ fn tune(
 /// Undoes the changes of the record.
 ///
 /// # Errors
-/// There is no record, or it cannot be read or written.
+/// There is no record, or it cannot be read or written; or tune's file is not as tune wrote it, and nothing was restored.
 fn roll_back(host: &Host) -> Result<RolledBack, String> {
     // A tune that was stopped before its record was written has left the folder.
     if !std::path::Path::new(FOLDER).exists() {
@@ -139,6 +141,7 @@ fn roll_back(host: &Host) -> Result<RolledBack, String> {
     }
     locked(host, || {
         let record = Record::read()?.ok_or(NO_RECORD)?;
+        apply::check_file(&record)?;
         apply::roll_back(host, record).map_err(|err| format!("{FOLDER}: {err}"))
     })
 }

@@ -152,7 +152,6 @@ impl Plan {
             return false;
         };
         let recorded = record.and_then(|record| record.change(&Place::Sysctl(name.into())));
-        let recorded = recorded.filter(|change| !change.is_restored);
         if recorded.is_some_and(|change| !change.is_ours(Some(value))) {
             let file = file.display();
             self.notes.push(format!(
@@ -211,7 +210,7 @@ impl Plan {
         // The file must not bring back a value where somebody else has set another one since.
         let is_ours = |change: &&RecordedChange| {
             let present = change.place.value().unwrap_or_default();
-            !change.is_restored && present.is_none_or(|present| change.is_ours(Some(&present)))
+            present.is_none_or(|present| change.is_ours(Some(&present)))
         };
         let recorded = recorded.iter().filter(is_ours).filter_map(|change| Some((&change.place, change.set.last()?)));
         let planned = self.changes.iter().map(|change| (&change.place, &change.value));

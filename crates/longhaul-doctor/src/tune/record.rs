@@ -27,9 +27,6 @@ pub(super) struct Change {
     pub(super) old: Option<String>,
     /// The values that tune has set since, or put into its file, the last one last. After a kill, any of them may be in force.
     pub(super) set: Vec<String>,
-    /// Whether a rollback has restored the old value, and had to leave tune's file, which sets one of `set` again at boot.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) is_restored: bool,
 }
 
 impl Change {
@@ -88,11 +85,8 @@ impl Record {
     pub(super) fn note(&mut self, place: &Place, old: Option<&str>, value: &str) {
         let Some(change) = self.changes.iter_mut().find(|change| change.place == *place) else {
             let (old, set) = (old.map(str::to_string), vec![value.to_string()]);
-            return self.changes.push(Change { place: place.clone(), old, set, is_restored: false });
+            return self.changes.push(Change { place: place.clone(), old, set });
         };
-        if std::mem::take(&mut change.is_restored) && !change.set.iter().any(|set| old == Some(set)) {
-            (change.old, change.set) = (old.map(str::to_string), Vec::new());
-        }
         change.set.retain(|known| known != value);
         change.set.push(value.into());
     }

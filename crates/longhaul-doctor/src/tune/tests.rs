@@ -332,30 +332,25 @@ fn a_foreign_value_stays_and_is_named() {
         let before = Snapshot::take();
         tuned(&host(), 1).unwrap();
         set("net.ipv4.tcp_rmem", "1000 2000 3000");
-        let edited = [&fs::read(FILE).unwrap()[..], b"# L\xe4nge\n"].concat();
+        // A file that somebody has changed would set its values again at boot: nothing is restored before it is gone.
+        let written = fs::read(FILE).unwrap();
+        let edited = [&written[..], b"# L\xe4nge\n"].concat();
         fs::write(FILE, &edited).unwrap();
+        let (tuned_wmem, record) = (value("net.ipv4.tcp_wmem"), Record::read().unwrap());
+        let why = roll_back(&host()).unwrap_err();
+        assert!(why.starts_with("nothing was restored: ") && why.contains(FILE), "{why}");
+        assert_eq!((value("net.ipv4.tcp_wmem"), fs::read(FILE).unwrap()), (tuned_wmem, edited));
+        assert_eq!(Record::read().unwrap(), record);
+        fs::remove_file(FILE).unwrap();
         let left = text::left(&roll_back(&host()).unwrap());
         let of_value = "net.ipv4.tcp_rmem is 1000 2000 3000, and stays: the value of tune is 8192 131072 31500000, and before it was 8192 \
                         65536 7000000; ";
-        assert!(left[0].starts_with(of_value) && left[1].starts_with(FILE) && left.len() == 2, "{left:#?}");
-        assert_eq!((value("net.ipv4.tcp_rmem").as_str(), fs::read(FILE).unwrap()), ("1000 2000 3000", edited));
-        // The others are restored. Their old values stay in the record, for the file sets its own again at boot.
+        assert!(left[0].starts_with(of_value) && left.len() == 1, "{left:#?}");
+        assert_eq!(value("net.ipv4.tcp_rmem"), "1000 2000 3000");
+        // The others are restored, and the record has the one that is left.
         assert_eq!(value("net.ipv4.tcp_wmem"), "4096 16384 4000000");
-        let record = Record::read().unwrap();
-        // A later tune takes no value from it, and a value that somebody has set since is the old one then.
-        let is_line = |(place, _): &(Place, String)| *place == Place::Sysctl("net.ipv4.tcp_wmem".into());
-        let kept = fs::read(FILE).unwrap();
-        fs::remove_file(FILE).unwrap();
-        let slow = Path { rate: Rate(1_000_000), ..path(1) };
-        assert!(!Plan::new(&slow, None, record.as_ref()).unwrap().file_lines.iter().any(is_line));
-        let mut later = record.unwrap();
-        let wmem = Place::Sysctl("net.ipv4.tcp_wmem".into());
-        later.note(&wmem, Some("4096 16384 5000000"), "4096 16384 16000000");
-        assert_eq!(later.change(&wmem).unwrap().old.as_deref(), Some("4096 16384 5000000"));
-        fs::write(FILE, kept).unwrap();
+        assert_eq!(Record::read().unwrap().unwrap().changes.len(), 1);
         set("net.ipv4.tcp_rmem", "8192 131072 31500000");
-        set("net.ipv4.tcp_wmem", "4096 16384 15750000");
-        fs::remove_file(FILE).unwrap();
         restored("again");
         before.assert_same("restored");
     });

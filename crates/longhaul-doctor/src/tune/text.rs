@@ -1,7 +1,7 @@
 //! What tune says: the plan as a table, and how a rollback ended.
 
 use super::apply::{RolledBack, Undone};
-use super::place::{FILE, Place};
+use super::place::Place;
 use super::plan::Plan;
 use super::record::{Change, RECORD};
 
@@ -66,10 +66,6 @@ pub(super) fn left(ended: &RolledBack) -> Vec<String> {
         match undone {
             Undone::Restored => None,
             Undone::Failed(why) => Some(format!("{place}: {why}; run `longhaul tune --rollback` again")),
-            Undone::Foreign(_) if *place == Place::File => Some(format!(
-                "{FILE} is not as tune wrote it, and stays: move what is to stay to another file beside it, remove it, and run \
-                 `longhaul tune --rollback` again"
-            )),
             Undone::Foreign(now) => Some(format!(
                 "{place} is {}, and stays: the value of tune is {}, and before it was {}; set it to one of these and run `longhaul tune \
                  --rollback` again, or remove {RECORD} to leave it so",

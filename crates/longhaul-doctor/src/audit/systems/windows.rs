@@ -74,10 +74,11 @@ impl Windows {
         }
         let behind = |begin: &str| words.iter().skip_while(|word| !word.starts_with(begin)).nth(1);
         let known = |name: &str| TEMPLATES.iter().find(|known| known.eq_ignore_ascii_case(name)).copied();
-        // A pipe or another command may follow.
-        let name = behind("sup").and_then(|word| word.split(['|', '>', '&']).next()).unwrap_or_default();
-        let name = name.strip_prefix("template=").unwrap_or(name).trim_matches('"');
-        self.is_other_template = !name.is_empty() && name != "internet";
+        // A pipe or another command may follow, and quotes stand anywhere.
+        let name = behind("sup").and_then(|word| word.split(['|', '>', '&', ';']).next()).unwrap_or_default();
+        let name = name.replace(['"', '\''], "");
+        let name = name.strip_prefix("template=").unwrap_or(&name);
+        self.is_other_template = known(name).is_some_and(|name| name != INTERNET);
         self.current = behind("-settingname").and_then(|name| known(name)).and_then(|name| self.template(name));
         self.table = Table::default();
         true
