@@ -108,8 +108,13 @@ pub(super) struct RolledBack {
 /// # Errors
 /// It is not: a sentence that says what to do.
 pub(super) fn check_file(record: &Record) -> Result<(), String> {
-    let is_ours = |file: &Change| file.place.value().is_ok_and(|text| file.is_ours(text.as_deref()));
-    match record.change(&Place::File).is_none_or(is_ours) {
+    let has_sysctls = record.changes.iter().any(|change| matches!(change.place, Place::Sysctl(_)));
+    let is_fine = match record.change(&Place::File) {
+        Some(file) => file.place.value().is_ok_and(|text| file.is_ours(text.as_deref())),
+        // A rollback that had to leave a sysctl has removed the file: somebody has put it back.
+        None => !has_sysctls || !Path::new(FILE).exists(),
+    };
+    match is_fine {
         true => Ok(()),
         false => Err(format!(
             "nothing was restored: {FILE} is not as tune wrote it; move what is to stay to another file beside it, remove it, and run \

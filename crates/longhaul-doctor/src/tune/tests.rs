@@ -351,6 +351,10 @@ fn a_foreign_value_stays_and_is_named() {
         assert_eq!(value("net.ipv4.tcp_wmem"), "4096 16384 4000000");
         assert_eq!(Record::read().unwrap().unwrap().changes.len(), 1);
         set("net.ipv4.tcp_rmem", "8192 131072 31500000");
+        // Somebody puts the file back.
+        fs::write(FILE, &written).unwrap();
+        assert!(roll_back(&host()).unwrap_err().starts_with("nothing was restored: "));
+        fs::remove_file(FILE).unwrap();
         restored("again");
         before.assert_same("restored");
     });
