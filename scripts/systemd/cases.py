@@ -383,7 +383,24 @@ def a_restart_with_systemd_s_socket_refuses_nobody(server):
     systemctl("daemon-reload")
 
 
+def check_knows_the_rights_of_the_unit(server):
+    reno = 'accept = { congestion = "reno" }\ndial = { congestion = "reno", mark = 7 }'
+    write(CONFIG, 'drain_timeout = "2min"\n' + tunnel("one", 6000, server, reno))
+    code, said = longhaul("check", "--strict")
+    expect(code == 2 and "longhaul.service does not give CAP_NET_ADMIN" in said, said)
+    expect("drain_timeout = 2min: after TimeoutStopSec=90s of longhaul.service" in said, said)
+    drop_in = "/etc/systemd/system/longhaul.service.d/more.conf"
+    given = open("/usr/share/longhaul/net-admin.conf", encoding="utf-8").read()
+    write(drop_in, given + "TimeoutStopSec=1h 2min\n")
+    systemctl("daemon-reload")
+    code, said = longhaul("check", "--strict")
+    os.remove(drop_in)
+    systemctl("daemon-reload")
+    expect(code == 0, said)
+
+
 CASES = [
+    check_knows_the_rights_of_the_unit,
     started_with_the_rights_of_the_unit,
     status_says_tunnels_flows_and_what_is_refused,
     killed_resets_its_flows_and_comes_back,

@@ -11,7 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 fn longhaul() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_longhaul"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command.env("PATH", path_with_systemctl());
+    command
+}
+
+/// PATH with a `systemctl` in front that shows the shipped unit.
+fn path_with_systemctl() -> String {
+    format!("{}/tests/bin:{}", env!("CARGO_MANIFEST_DIR"), std::env::var("PATH").unwrap_or_default())
 }
 
 fn run(args: &[&str]) -> Output {
@@ -43,7 +50,9 @@ fn repository(file: &str) -> PathBuf {
 
 #[test]
 fn every_text_matches_the_checked_in_one() {
-    trycmd::TestCases::new().case("tests/cmd/*.trycmd").case("../../docs/advise.md").case("../../docs/audit.md");
+    let cases = trycmd::TestCases::new();
+    cases.env("PATH", path_with_systemctl());
+    cases.case("tests/cmd/*.trycmd").case("../../docs/advise.md").case("../../docs/audit.md");
 }
 
 #[test]
@@ -154,6 +163,10 @@ fn check_assumes_the_capabilities_of_the_unit_and_strict_turns_warnings_into_err
         let (code, stderr, shown) = check(&format!("{reno}, {option} }}"), &["--strict"]);
         assert_eq!((code, shown), (Some(2), Vec::new()), "{stderr}");
         assert!(stderr.contains(&format!("on this machine: error: tunnel a: {why}")), "{stderr}");
+        // Without systemd, nothing is known about the unit.
+        let output = longhaul().args(["check", "-c", &file]).env("PATH", "").output().expect("longhaul starts");
+        let (stderr, shown) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+        assert!(output.status.success() && !format!("{stderr}{shown}").contains("longhaul.service"), "{stderr}{shown}");
     }
     // A warning about the file itself.
     let (code, stderr, _) = check("dial = { nodelay = false }", &["--strict"]);

@@ -381,7 +381,7 @@ mod tests {
     fn the_end_of_a_drain_is_the_file_s_or_the_unit_s() {
         let drain =
             |seconds: Option<u64>| Config { drain_timeout: seconds.map(Duration::from_secs), ..Config::default() };
-        let unit = |stop: &str| Rights::of_text(format!("[Service]\nTimeoutStopSec={stop}\n"));
+        let unit = |stop: &str| Rights::of_text(&format!("LoadState=loaded\nTimeoutStopUSec={stop}\n"));
         let said = |seconds, stop: &str| {
             let (config, rights) = (drain(seconds), unit(stop));
             (too_long(&config, &rights).is_some(), no_limit(&config, &rights))
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_max_flows_that_the_limits_do_not_allow_is_told() {
-        let rights = Rights::of_text("LimitNOFILE=1000".into());
+        let rights = Rights::of_text("LoadState=loaded\nLimitNOFILE=1000");
         let said = |max| few_descriptors(&Config { max_flows: max, ..Config::default() }, &rights);
         assert_eq!((said(None), said(Some(375))), (None, None));
         let want = "max_flows = 376: LimitNOFILE=1000 of longhaul.service allows about 375 flows; write LimitNOFILE=1003 \

@@ -1,49 +1,40 @@
-//! The rights and the time that longhaul.service gives the daemon: as the unit is installed here, or else as it is shipped. The
-//! rights of the user who runs `longhaul check` say nothing: root has all of them, and most users have none.
+//! The rights and limits that longhaul.service gives the daemon, as systemd tells them. The rights of the user who runs `longhaul
+//! check` say nothing: root has all of them, and most users have none. Where systemd does not answer, or has no such unit, nothing is
+//! known, and no warning comes from here.
 
+use super::systemd::{Properties, UNIT};
 use longhaul_relay::verify::key_handover;
-use longhaul_sys::limits::{Capability, has_capability};
+use longhaul_sys::limits::Capability;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-/// The unit as it is installed.
-const SHIPPED: &str = include_str!("../../../../packaging/longhaul.service");
-/// Where systemd looks for units, the first that has it wins (systemd.unit(5)).
-const FOLDERS: [&str; 4] =
-    ["/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"];
-const UNIT: &str = "longhaul.service";
-
-/// The rights that the unit gives its process.
+/// The rights and limits of the unit.
 pub(super) struct Rights {
-    /// The unit's text, with its drop-ins behind it.
-    text: String,
+    /// [`PROPERTIES`]; `None` if systemd does not answer.
+    unit: Option<Properties>,
 }
 
 impl Rights {
-    /// Returns the rights that the unit on this machine gives.
+    /// Asks systemd of this machine.
     pub(super) fn of_the_daemon() -> Rights {
-        let read = |folder: &&str| fs::read_to_string(Path::new(folder).join(UNIT)).ok();
-        let mut text = FOLDERS.iter().find_map(read).unwrap_or_else(|| SHIPPED.into());
-        for path in drop_ins() {
-            text.push('\n');
-            text += &fs::read_to_string(path).unwrap_or_default();
-        }
-        Rights { text }
+        Rights { unit: Properties::ask(PROPERTIES) }
     }
 
-    /// Returns the rights that a unit with this text gives.
+    /// Returns the rights of a unit of which `systemctl show` prints `shown`.
     #[cfg(test)]
-    pub(super) fn of_text(text: String) -> Rights {
-        Rights { text }
+    pub(super) fn of_text(shown: &str) -> Rights {
+        Rights { unit: Properties::read(shown) }
     }
 
     /// Returns the warning for when the daemon will not have `capability`.
     pub(super) fn lack(&self, capability: Capability) -> Option<String> {
-        // A process of the unit itself, as `systemctl reload` starts one, has the daemon's rights; root has others.
-        let has = self.has(capability) || !has_capability(Capability::SysAdmin) && has_capability(capability);
+        // systemd.exec(5): root has what the bounding set leaves it, and another user what the ambient set gives.
+        let is_root = matches!(self.value("User")?, "" | "root" | "0");
+        let set = self.value(if is_root { "CapabilityBoundingSet" } else { "AmbientCapabilities" })?;
         let name = name(capability);
+        let has = set.split(' ').any(|word| word.eq_ignore_ascii_case(name));
         (!has).then(|| match capability {
             Capability::NetAdmin => {
                 format!("{UNIT} does not give {name}; the drop-in /usr/share/longhaul/net-admin.conf does")
@@ -52,26 +43,15 @@ impl Rights {
         })
     }
 
-    /// Returns how long the daemon may take to end before systemd kills it (systemd.service(5)); `None` where the unit does not
-    /// limit it, or says it in a way that is not read here.
+    /// Returns how long the daemon may take to end before systemd kills it (systemd.service(5)); `None` if that is not limited.
     pub(super) fn stop_timeout(&self) -> Option<Duration> {
-        let (_, text) = self.settings().rfind(|(key, _)| ["TimeoutStopSec", "TimeoutSec"].contains(key))?;
-        let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
-        let number: u64 = digits.trim().parse().ok()?;
-        let seconds = match &text[digits.len()..] {
-            "" | "s" | "sec" => number,
-            "m" | "min" => number.checked_mul(60)?,
-            _ => return None,
-        };
-        (seconds > 0).then(|| Duration::from_secs(seconds))
+        // `1min 30s`, or `infinity`.
+        self.value("TimeoutStopUSec")?.split(' ').map(|part| longhaul_units::duration(part).ok()).sum()
     }
 
-    /// Returns the limit of descriptors (systemd.exec(5) LimitNOFILE=); `None` where the unit does not set one, or says it in a way
-    /// that is not read here.
+    /// Returns the limit of descriptors, the hard one; `None` if there is none.
     pub(super) fn nofile(&self) -> Option<u64> {
-        let value = self.values("LimitNOFILE").last()?;
-        // Of `SOFT:HARD`, longhaul uses the second.
-        value.rsplit(':').next()?.parse().ok()
+        self.value("LimitNOFILE")?.parse().ok()
     }
 
     /// Returns the warning for a configuration file that the daemon cannot read, where it runs as a dynamic user: of a file in
@@ -104,54 +84,23 @@ impl Rights {
 
     /// Whether the daemon runs as a user that exists only while it runs, without another group.
     fn is_dynamic(&self) -> bool {
-        let has_user = ["User", "Group", "SupplementaryGroups"].iter().any(|key| self.values(key).next().is_some());
-        !has_user && !self.is_root()
+        let has = |property, value: &str| self.value(property) == Some(value);
+        // systemd.exec(5): without User= and Group=, the user and the group have the name of the unit. A user of that name in
+        // /etc/passwd is used instead, and the file may be that user's.
+        let is_own =
+            ["User", "Group"].iter().all(|property| has(property, "longhaul")) && has("SupplementaryGroups", "");
+        let passwd = || fs::read_to_string("/etc/passwd").unwrap_or_default();
+        has("DynamicUser", "yes") && is_own && !passwd().lines().any(|line| line.starts_with("longhaul:"))
     }
 
-    fn is_root(&self) -> bool {
-        let last = |key| self.values(key).last();
-        match (last("User"), last("DynamicUser")) {
-            (Some(user), _) => user == "root" || user == "0",
-            (None, dynamic) => !dynamic.is_some_and(|on| matches!(on, "yes" | "true" | "on" | "1")),
-        }
-    }
-
-    /// systemd.exec(5): lines of AmbientCapabilities= add up, an empty one begins anew, one with `~` takes away. A process of
-    /// root has what CapabilityBoundingSet= leaves it.
-    fn has(&self, capability: Capability) -> bool {
-        let name = name(capability);
-        let names = |words: &str| words.split_whitespace().any(|word| word == name);
-        let listed = |key| {
-            self.values(key).fold(None, |has: Option<bool>, value| match value.strip_prefix('~') {
-                Some(taken) => Some(has.unwrap_or(true) && !names(taken)),
-                None if value.is_empty() => Some(false),
-                None => Some(has.unwrap_or(false) || names(value)),
-            })
-        };
-        match self.is_root() {
-            true => listed("CapabilityBoundingSet").unwrap_or(true),
-            false => listed("AmbientCapabilities").unwrap_or(false),
-        }
-    }
-
-    fn values<'t>(&'t self, key: &'t str) -> impl Iterator<Item = &'t str> {
-        self.settings().filter_map(move |(name, value)| (name == key).then_some(value))
-    }
-
-    /// Returns the keys and values of the unit, in their order.
-    fn settings(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
-        self.text.lines().filter_map(|line| line.split_once('=')).map(|(key, value)| (key.trim(), value.trim()))
+    fn value(&self, property: &str) -> Option<&str> {
+        self.unit.as_ref()?.value(property)
     }
 }
 
-/// The drop-ins of the unit, in the order in which systemd reads them: by name.
-fn drop_ins() -> Vec<PathBuf> {
-    let entries = FOLDERS.iter().filter_map(|folder| fs::read_dir(Path::new(folder).join(format!("{UNIT}.d"))).ok());
-    let paths = entries.flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let mut found: Vec<_> = paths.filter(|path| path.extension().is_some_and(|ext| ext == "conf")).collect();
-    found.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
-    found
-}
+/// What is asked (org.freedesktop.systemd1(5)).
+const PROPERTIES: &str = "LoadState,User,Group,SupplementaryGroups,DynamicUser,AmbientCapabilities,CapabilityBoundingSet,\
+                          TimeoutStopUSec,LimitNOFILE";
 
 fn name(capability: Capability) -> &'static str {
     match capability {
@@ -167,77 +116,71 @@ mod tests {
     use super::*;
     use Capability::{NetAdmin, NetBindService, SysResource};
 
-    #[test]
-    fn the_shipped_unit_gives_what_the_manual_says() {
-        let unit = Rights { text: SHIPPED.into() };
-        assert!(unit.has(NetBindService) && unit.has(SysResource) && !unit.has(NetAdmin));
-        let with = Rights { text: format!("{SHIPPED}\n{}", include_str!("../../../../packaging/net-admin.conf")) };
-        assert!(with.has(NetBindService) && with.has(SysResource) && with.has(NetAdmin));
+    /// The unit as it is shipped, as systemd 252 shows it. The value of a property that `more` repeats is that of `more`.
+    fn shipped(more: &str) -> Rights {
+        Rights::of_text(&format!(
+            "TimeoutStopUSec=1min 30s\nLimitNOFILE=262144\nCapabilityBoundingSet=cap_net_bind_service cap_sys_resource\n\
+             AmbientCapabilities=cap_net_bind_service cap_sys_resource\nUser=longhaul\nGroup=longhaul\nDynamicUser=yes\n\
+             SupplementaryGroups=\nLoadState=loaded\n{more}\n"
+        ))
     }
 
+    const ROOT: &str = "User=\nGroup=\nDynamicUser=no";
+
     #[test]
-    fn the_time_to_end_is_read() {
-        let time = |line: &str| Rights { text: format!("{SHIPPED}\n{line}") }.stop_timeout().map(|time| time.as_secs());
-        assert_eq!(time(""), Some(90));
-        let times = [
-            ("30", Some(30)),
-            ("5s", Some(5)),
-            ("10min", Some(600)),
-            ("infinity", None),
-            ("1min 30s", None),
-            ("0", None),
-        ];
-        for (text, seconds) in times {
-            assert_eq!(time(&format!("TimeoutStopSec={text}")), seconds, "{text}");
-            assert_eq!(time(&format!("TimeoutSec = {text}")), seconds, "{text}");
+    fn a_user_has_the_ambient_capabilities_and_root_those_of_the_bounding_set() {
+        let unit = shipped("");
+        assert_eq!((unit.lack(NetBindService), unit.lack(SysResource)), (None, None));
+        let why = "longhaul.service does not give CAP_NET_ADMIN; the drop-in /usr/share/longhaul/net-admin.conf does";
+        assert_eq!(unit.lack(NetAdmin).as_deref(), Some(why));
+        assert_eq!(shipped("AmbientCapabilities=cap_net_bind_service cap_net_admin").lack(NetAdmin), None);
+        let bounded = "AmbientCapabilities=\nCapabilityBoundingSet=cap_net_admin";
+        assert!(shipped(bounded).lack(NetAdmin).is_some());
+        for root in [ROOT, "User=root"] {
+            let unit = shipped(&format!("{bounded}\n{root}"));
+            assert!(unit.lack(NetAdmin).is_none() && unit.lack(NetBindService).is_some());
         }
-        assert_eq!(time("TimeoutStopSec=307445734561825861min"), None);
     }
 
     #[test]
-    fn the_limit_of_descriptors_is_the_last_hard_one() {
-        let nofile = |line: &str| Rights { text: format!("{SHIPPED}\n{line}") }.nofile();
-        assert_eq!((nofile(""), nofile("LimitNOFILE=1024:4096")), (Some(262_144), Some(4096)));
-        assert_eq!((nofile("LimitNOFILE=infinity"), nofile("LimitNOFILE=")), (None, None));
+    fn the_time_to_end_and_the_limit_of_descriptors_are_read() {
+        let time = |shown: &str| shipped(&format!("TimeoutStopUSec={shown}")).stop_timeout().map(|time| time.as_secs());
+        assert_eq!((time("1min 30s"), time("5s"), time("1h 2min 3s")), (Some(90), Some(5), Some(3723)));
+        assert_eq!((time("infinity"), time("")), (None, None));
+        assert_eq!((shipped("").nofile(), shipped("LimitNOFILE=infinity").nofile()), (Some(262_144), None));
+    }
+
+    #[test]
+    fn without_an_answer_nothing_is_said() {
+        let unit = Rights::of_text("");
+        assert_eq!((unit.lack(NetAdmin), unit.stop_timeout(), unit.nofile()), (None, None, None));
+        let of_root = Path::new("/etc/shadow");
+        assert_eq!((unit.cannot_read(of_root), unit.cannot_read_key(of_root)), (None, None));
     }
 
     #[test]
     fn a_file_that_the_unit_cannot_read_is_named() {
-        let unit = Rights { text: SHIPPED.into() };
         // Every system has both.
-        assert_eq!(unit.cannot_read(Path::new("/etc/passwd")), None);
-        let said = unit.cannot_read(Path::new("/etc/shadow")).unwrap();
+        assert_eq!(shipped("").cannot_read(Path::new("/etc/passwd")), None);
+        let said = shipped("").cannot_read(Path::new("/etc/shadow")).unwrap();
         assert!(said.ends_with("which cannot read /etc/shadow; run chmod o+r /etc/shadow"), "{said}");
-        let of_somebody = Rights { text: format!("{SHIPPED}\nUser=longhaul") };
-        assert_eq!(of_somebody.cannot_read(Path::new("/etc/shadow")), None, "whose it may be");
-        assert_eq!(Rights { text: "[Service]".into() }.cannot_read(Path::new("/etc/shadow")), None, "root can");
+        for more in ["User=relay", "SupplementaryGroups=keys", ROOT] {
+            assert_eq!(shipped(more).cannot_read(Path::new("/etc/shadow")), None, "{more}");
+        }
     }
 
     #[test]
     fn a_key_file_of_root_is_handed_over_by_the_unit() {
-        let unit = Rights { text: SHIPPED.into() };
         // Every system has this file of root. Its mode is not looked at, because no other user may read a key file.
         let key = Path::new("/etc/passwd");
-        let said = unit.cannot_read_key(key).unwrap();
+        let said = shipped("").cannot_read_key(key).unwrap();
         let want = "write key_file = \"/run/credentials/longhaul.service/passwd\", and LoadCredential=passwd:/etc/passwd in the \
                     unit (systemctl edit longhaul)";
         assert!(
             said.starts_with("key file /etc/passwd: longhaul.service runs as a dynamic user") && said.ends_with(want),
             "{said}"
         );
-        for text in [format!("{SHIPPED}\nUser=longhaul"), "[Service]".into()] {
-            assert_eq!(Rights { text }.cannot_read_key(key), None);
-        }
-    }
-
-    #[test]
-    fn changed_units_are_read_as_systemd_reads_them() {
-        let has = |more: &str| Rights { text: format!("{SHIPPED}\n[Service]\n{more}") }.has(NetBindService);
-        assert!(!has("AmbientCapabilities="));
-        assert!(!has("AmbientCapabilities=~CAP_NET_BIND_SERVICE"));
-        assert!(has("AmbientCapabilities=\nAmbientCapabilities=CAP_NET_BIND_SERVICE"));
-        assert!(has("DynamicUser=no\nAmbientCapabilities="), "root, and the bounding set has it");
-        assert!(!has("User=longhaul\nAmbientCapabilities="));
-        assert!(!Rights { text: "[Service]\nCapabilityBoundingSet=~CAP_NET_ADMIN".into() }.has(NetAdmin));
+        assert_eq!(shipped("User=relay").cannot_read_key(key), None);
+        assert_eq!(shipped(ROOT).cannot_read_key(key), None);
     }
 }

@@ -1,23 +1,44 @@
-//! Asks systemd about longhaul.service when there is no daemon to ask.
+//! Asks systemd about longhaul.service.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
-/// Returns one line about longhaul.service, or `None` if this machine has no systemd or no such unit.
-pub(super) fn state_of_the_unit() -> Option<String> {
-    let mut command = Command::new("systemctl");
-    command.args(["show", UNIT, "--property", PROPERTIES]).stdin(Stdio::null()).stderr(Stdio::null());
-    let output = command.output().ok().filter(|output| output.status.success())?;
-    describe(&String::from_utf8_lossy(&output.stdout))
+/// The unit of the daemon.
+pub(super) const UNIT: &str = "longhaul.service";
+
+/// Properties of longhaul.service, by their names in org.freedesktop.systemd1(5).
+pub(super) struct Properties(HashMap<String, String>);
+
+impl Properties {
+    /// Asks systemd for `names`, which are separated by commas and contain `LoadState`. Returns `None` if this machine has no
+    /// systemd, if systemd does not answer, or if it has no such unit.
+    pub(super) fn ask(names: &str) -> Option<Properties> {
+        let mut command = Command::new("systemctl");
+        command.args(["show", UNIT, "--property", names]).stdin(Stdio::null()).stderr(Stdio::null());
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        Properties::read(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// Reads the output of `systemctl show`, one `NAME=VALUE` a line. Returns `None` if no unit is loaded.
+    pub(super) fn read(shown: &str) -> Option<Properties> {
+        let pairs = shown.lines().filter_map(|line| line.split_once('='));
+        let properties = Properties(pairs.map(|(name, value)| (name.into(), value.into())).collect());
+        (properties.value("LoadState") == Some("loaded")).then_some(properties)
+    }
+
+    /// Returns the value of a property that systemd has told.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
 }
 
-/// Describes the properties that `systemctl show` has printed, one `NAME=VALUE` a line.
-fn describe(shown: &str) -> Option<String> {
-    let properties: HashMap<&str, &str> = shown.lines().filter_map(|line| line.split_once('=')).collect();
-    let value = |name| properties.get(name).copied().unwrap_or_default();
-    if value("LoadState") != "loaded" {
-        return None;
-    }
+/// Returns one line about longhaul.service, or `None` if systemd does not know it.
+pub(super) fn state_of_the_unit() -> Option<String> {
+    Properties::ask(STATE).as_ref().map(describe)
+}
+
+fn describe(unit: &Properties) -> String {
+    let value = |name| unit.value(name).unwrap_or_default();
     let mut text = format!("{UNIT} is {} ({})", value("ActiveState"), value("SubState"));
     match (value("ActiveEnterTimestamp"), value("ActiveExitTimestamp")) {
         ("", _) => text += ", never started",
@@ -33,12 +54,11 @@ fn describe(shown: &str) -> Option<String> {
         "" | "success" => {}
         result => text += &format!(", result {result}"),
     }
-    Some(text + "; see journalctl -u longhaul")
+    text + "; see journalctl -u longhaul"
 }
 
-const UNIT: &str = "longhaul.service";
-/// systemd.service(5), org.freedesktop.systemd1(5): the properties that tell why nothing runs.
-const PROPERTIES: &str = "LoadState,ActiveState,SubState,Result,NRestarts,ActiveEnterTimestamp,ActiveExitTimestamp";
+/// systemd.service(5): the properties that tell why nothing runs.
+const STATE: &str = "LoadState,ActiveState,SubState,Result,NRestarts,ActiveEnterTimestamp,ActiveExitTimestamp";
 
 #[cfg(test)]
 mod tests {
@@ -46,20 +66,21 @@ mod tests {
 
     #[test]
     fn a_unit_that_restarts_without_end_says_so() {
+        let said = |shown| Properties::read(shown).as_ref().map(describe);
         let shown = "Result=exit-code\nNRestarts=14\nLoadState=loaded\nActiveState=activating\nSubState=auto-restart\n\
                      ActiveEnterTimestamp=Sun 2026-11-22 20:00:00 UTC\nActiveExitTimestamp=Sun 2026-11-22 21:00:00 UTC\n";
         assert_eq!(
-            describe(shown).unwrap(),
+            said(shown).unwrap(),
             "longhaul.service is activating (auto-restart), not started since Sun 2026-11-22 21:00:00 UTC, 14 restarts, \
              result exit-code; see journalctl -u longhaul"
         );
         let never = "LoadState=loaded\nActiveState=inactive\nSubState=dead\nResult=success\nNRestarts=0\n\
                      ActiveEnterTimestamp=\nActiveExitTimestamp=\n";
         assert_eq!(
-            describe(never).unwrap(),
+            said(never).unwrap(),
             "longhaul.service is inactive (dead), never started; see journalctl -u longhaul"
         );
-        assert_eq!(describe("LoadState=not-found\nActiveState=inactive\n"), None);
-        assert_eq!(describe("garbage"), None);
+        assert_eq!(said("LoadState=not-found\nActiveState=inactive\n"), None);
+        assert_eq!(said("garbage"), None);
     }
 }
