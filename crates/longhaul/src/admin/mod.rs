@@ -13,7 +13,7 @@
 //!   verified     results of the daemon's own probes
 //! problems     finds the problems that every view tells
 //! snapshot     the document that every view reads
-//!   document     its tables in docs/admin.md
+//!   manual_tests  its tables in docs/admin.md
 //! verdict      whether a Snapshot is whole, in one line
 //! metrics      /metrics, for Prometheus
 //! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
@@ -27,7 +27,7 @@ pub mod client;
 mod collect;
 mod connections;
 #[cfg(test)]
-mod document;
+mod manual_tests;
 mod metrics;
 mod page;
 mod problems;

@@ -6,12 +6,12 @@
 //! row       a row of the table, and its samples
 //! table     every metric: name, type, unit, labels, help, how it is read
 //! text      writes the table's samples as text
-//! document  the tables of docs/metrics.md
+//! manual_tests  the tables of docs/metrics.md
 //! ```
 
-#[cfg(test)]
-mod document;
 mod figures;
+#[cfg(test)]
+mod manual_tests;
 mod row;
 mod sampler;
 mod table;
