@@ -7,7 +7,7 @@ use crate::measure::disturbance::Ticks;
 use crate::measure::done::Done;
 use crate::measure::sampler::{Sample, Watch};
 use crate::plan::setup::{Setup, Topology};
-use crate::report::json::{Attempt, Report, is_reference};
+use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::{Run, Scenario};
 use crate::traffic::{Counts, Drive, Traffic};
@@ -67,8 +67,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Options, user: &User, progress:
         let first = engine.number + 1;
         let rounds = engine.run_rounds(run, &carriers);
         for (index, (carrier, done)) in carriers.into_iter().zip(rounds).enumerate() {
-            let is_reference = is_reference(run, carrier, &runs);
-            engine.settle(Turn { run, carrier, number: first + index, is_reference }, done, &mut report);
+            engine.settle(Turn { run, carrier, number: first + index }, done, &mut report);
             engine.progress.report(&report);
         }
     }
@@ -91,8 +90,6 @@ struct Turn<'a> {
     run: &'a Run,
     carrier: &'static Carrier,
     number: usize,
-    /// Whether later runs are compared with it.
-    is_reference: bool,
 }
 
 impl Engine<'_> {
@@ -112,9 +109,9 @@ impl Engine<'_> {
     /// Adds the result of the rounds `done` to `report`. Repeats the rounds while the verdict is unclear, up to [`ATTEMPTS`]
     /// times.
     fn settle(&mut self, turn: Turn<'_>, mut done: Vec<Result<Done, LabError>>, report: &mut Report) {
-        let Turn { run, carrier, number, is_reference } = turn;
+        let Turn { run, carrier, number } = turn;
         for attempt in 1..=ATTEMPTS {
-            let result = report.add(run, carrier, done, Attempt { number: attempt, is_reference });
+            let result = report.add(run, carrier, done, attempt);
             self.progress.end(result);
             if result.verdict != Verdict::Unclear || attempt == ATTEMPTS {
                 return;

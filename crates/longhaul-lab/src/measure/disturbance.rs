@@ -23,11 +23,8 @@ pub(crate) struct Disturbance {
     pub(crate) outside_share: f64,
     pub(crate) steal_share: f64,
     pub(crate) lab_share: f64,
-    /// Whether the disturbance could explain a miss.
+    /// Whether others may have changed the results.
     pub(crate) disturbed: bool,
-    /// Whether a packet was so late that the link stopped for a moment.
-    #[serde(skip)]
-    pub(crate) stood_still: bool,
 }
 
 /// Processor time between two moments, as shares of the machine's whole processor time.
@@ -82,8 +79,8 @@ impl Disturbance {
         let worst = |value: fn(&LinkCounters) -> Duration| Some(traffic?.iter().map(value).max().unwrap_or_default());
         let late_p99 = worst(|way| way.lateness.quantile(99));
         let late_max = worst(|way| way.lateness.max());
-        let stood_still = late_max.is_some_and(|late| late > LATE_MAX.max(rtt / 5));
-        let is_late = late_p99.is_some_and(|late| late > LATE_P99.max(rtt / 50)) || stood_still;
+        let is_late = late_p99.is_some_and(|late| late > LATE_P99.max(rtt / 50))
+            || late_max.is_some_and(|late| late > LATE_MAX.max(rtt / 5));
         let taken = shares.outside + shares.steal;
         // If the lab is late because its own programs used up the processor, it was not disturbed.
         let is_others = taken >= LATE_SHARE || shares.lab < BUSY_LAB;
@@ -96,31 +93,7 @@ impl Disturbance {
             steal_share: rounded(shares.steal),
             lab_share: rounded(shares.lab),
             disturbed: taken >= SHARE || (is_late && is_others),
-            stood_still,
         }
-    }
-
-    /// Returns the estimated factor by which the run would have been faster without the disturbance; 1 if it was not disturbed.
-    ///
-    /// The estimate assumes that the lab could have used the processor time of the others, and that lateness lengthened each
-    /// round trip.
-    pub(crate) fn slowdown(&self, rtt_ms: f64) -> f64 {
-        if !self.disturbed {
-            return 1.0;
-        }
-        let left = 1.0 - (self.outside_share + self.steal_share).min(0.9);
-        let late = 2.0 * self.late_p99_ms.unwrap_or_default() / rtt_ms.max(1.0);
-        (1.0 + late) / left
-    }
-
-    /// Returns the largest possible [`Disturbance::slowdown`], with TCP's reaction included. If a run missed its expectation by a
-    /// larger factor, the disturbance is not the reason. Lost or late segments cost more than their share of the time, and a
-    /// standstill costs much more.
-    pub(crate) fn max_slowdown(&self, rtt_ms: f64) -> f64 {
-        if !self.disturbed {
-            return 1.0;
-        }
-        self.slowdown(rtt_ms).powi(2).max(MIN_EXCUSE) * if self.stood_still { STANDSTILL } else { 1.0 }
     }
 
     /// Returns the disturbance in words: `packets left the link up to 14 ms late: other programs took 38 % of the processor`.
@@ -159,9 +132,6 @@ const SHARE: f64 = 0.05;
 const LATE_SHARE: f64 = 0.02;
 /// The lab's own share below which late packets are not attributed to the lab.
 const BUSY_LAB: f64 = 0.6;
-/// Minimum factor by which a disturbed run is excused. A standstill multiplies it by [`STANDSTILL`].
-const MIN_EXCUSE: f64 = 1.5;
-const STANDSTILL: f64 = 3.0;
 /// Permitted 99th percentile of lateness: this or a fiftieth of the round trip, whichever is larger. On an idle machine packets
 /// are much less late.
 const LATE_P99: Duration = Duration::from_millis(1);
@@ -207,18 +177,16 @@ mod tests {
     fn a_quiet_machine_disturbs_nothing() {
         for quiet in [of(0, 0.01, 0.0, 0.3), of(3, 0.03, 0.0, 0.3), of(12, 0.01, 0.01, 0.5)] {
             assert!(!quiet.disturbed, "{quiet:?}");
-            assert_eq!(quiet.slowdown(63.0), 1.0);
         }
     }
 
     #[test]
     fn others_who_take_time_or_hold_up_packets_disturb() {
         for busy in [of(0, 0.38, 0.0, 0.5), of(0, 0.0, 0.06, 0.2), of(14, 0.03, 0.0, 0.9), of(14, 0.0, 0.0, 0.3)] {
-            assert!(busy.disturbed && busy.slowdown(63.0) >= 1.0, "{busy:?}");
+            assert!(busy.disturbed, "{busy:?}");
         }
         let without_wan = Disturbance::of(RTT, None, Shares { outside: 0.2, ..Shares::default() });
         assert!(without_wan.disturbed && without_wan.late_max_ms.is_none());
-        assert!((without_wan.slowdown(63.0) - 1.25).abs() < 1e-9);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::plan::law::Load;
 use crate::plan::link::LinkSpec;
 use crate::plan::setup::{Setup, Topology};
 use crate::report::run::{RunReport, Verdict, blank, rounded};
-use crate::report::verdict::{self, Compared};
+use crate::report::verdict;
 use crate::report::{reason, repeat};
 use crate::scenario::{Run, Scenario};
 use crate::traffic::Traffic;
@@ -36,15 +36,6 @@ pub(crate) struct Report {
     pub(crate) conditions: Vec<Conditions>,
 }
 
-/// One attempt at a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt {
-    /// Number of the attempt, from 1.
-    pub(crate) number: u32,
-    /// Whether later runs are compared with this one.
-    pub(crate) is_reference: bool,
-}
-
 impl Report {
     /// Returns a report without runs.
     pub(crate) fn new(scenario: &Scenario) -> Report {
@@ -69,19 +60,19 @@ impl Report {
         self.push(run, RunReport { why, ..blank(run, None) });
     }
 
-    /// Adds the result of the rounds of `run` over `carrier`, with its verdict. Replaces the previous attempt.
+    /// Adds the result of the rounds of `run` over `carrier`, with its verdict. `attempt` counts from 1. Replaces the previous attempt.
     pub(crate) fn add(
         &mut self,
         run: &Run,
         carrier: &'static Carrier,
         rounds: Vec<Result<Done, LabError>>,
-        attempt: Attempt,
+        attempt: u32,
     ) -> &RunReport {
-        if attempt.number > 1 {
+        if attempt > 1 {
             self.runs.pop();
             self.conditions.pop();
         }
-        let mut report = RunReport { attempts: attempt.number, ..blank(run, Some(carrier)) };
+        let mut report = RunReport { attempts: attempt, ..blank(run, Some(carrier)) };
         let mut good = Vec::new();
         let mut problems = Vec::new();
         for round in rounds {
@@ -110,8 +101,7 @@ impl Report {
                     report.fill(run, &median);
                     let direct = self.direct(run, &report);
                     report.gain_over_direct = gain(&report, direct);
-                    let compared = Compared { earlier: &self.runs, direct, is_reference: attempt.is_reference };
-                    let assessment = verdict::assess(run, &report, &compared);
+                    let assessment = verdict::assess(run, &report, &self.runs, direct);
                     report.why = reason::why(run, carrier, &median, &assessment, &report.disturbance);
                     report.verdict = assessment.verdict;
                 }
@@ -156,14 +146,6 @@ fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
     }
     let speed = direct?.measured.filter(|speed| *speed > 0.0)?;
     report.measured.map(|measured| rounded(measured / speed))
-}
-
-/// Whether a run of `runs` is compared with `run` over `carrier`.
-pub(crate) fn is_reference(run: &Run, carrier: &Carrier, runs: &[Run]) -> bool {
-    let same = |other: &Run| Conditions::of(other) == Conditions::of(run) && other.traffic.kind == run.traffic.kind;
-    let by_gain = |other: &Run| carrier.is_direct() && other.expect.gain.is_some() && same(other);
-    let by_times = |other: &Run| other.expect.times.as_ref().is_some_and(|times| times.of == run.id);
-    runs.iter().any(|other| by_gain(other) || by_times(other))
 }
 
 /// Hosts, path and load of a run. Two runs can be compared if these are equal.
@@ -213,9 +195,7 @@ mod tests {
             let measured = Measured { bytes: 1, checked: true, speed: speed * 1e6, cut, ..Measured::default() };
             Ok(Done { measured, ..Done::default() })
         };
-        let added = |rounds| {
-            Report::new(&scenario).add(run, run.carriers[0], rounds, Attempt { number: 1, is_reference: false }).clone()
-        };
+        let added = |rounds| Report::new(&scenario).add(run, run.carriers[0], rounds, 1).clone();
         let good = added(vec![round(9.0, 0), round(10.0, 0), round(11.0, 0)]);
         assert_eq!((good.verdict, good.cut, good.bytes_ok, good.measured), (Verdict::Pass, 0, Some(true), Some(10.0)));
         let bad = added(vec![round(9.0, 2), round(10.0, 0), round(11.0, 1)]);
@@ -235,8 +215,7 @@ mod tests {
         let run = &scenario.runs[0];
         let added = |problems: Vec<LabError>| {
             let rounds = problems.into_iter().map(Err).collect();
-            let attempt = Attempt { number: 1, is_reference: false };
-            let report = Report::new(&scenario).add(run, run.carriers[0], rounds, attempt).clone();
+            let report = Report::new(&scenario).add(run, run.carriers[0], rounds, 1).clone();
             (report.verdict, report.bytes_ok, report.why)
         };
         let panicking = || -> Result<u64, LabError> { std::panic::panic_any("a defect") };

@@ -12,7 +12,6 @@ use crate::report::path::PathReport;
 use crate::scenario::{Expect, Run};
 use crate::traffic::{Counts, Kind};
 use crate::world::live::LinkCounters;
-use longhaul_core::path::laws::window_rate;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -58,9 +57,6 @@ pub(crate) struct RunReport {
     pub(crate) disturbance: Disturbance,
     /// Number of attempts; more than one if an attempt was unclear.
     pub(crate) attempts: u32,
-    /// MB/s that the run could have reached without the disturbance.
-    #[serde(skip)]
-    pub(crate) fastest: f64,
     /// Maximum MB/s that the line can carry; `None` if that is not one number.
     #[serde(skip)]
     pub(crate) ceiling: Option<f64>,
@@ -186,11 +182,6 @@ impl RunReport {
         self.disturbance = Disturbance::of(rtt, link.as_ref(), seen.shares);
         let counts_speed = run.traffic.kind.counts != Counts::Figures;
         self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|max| max / 1e6).filter(|_| counts_speed);
-        // Without a relay, a host with a fixed window is not faster than one window per round trip.
-        let is_fixed = self.is_direct() && run.setup.host.window.is_some() && seen.wan.window.0 > 0;
-        let by_window = f64::from(self.connections) * window_rate(seen.wan.window, rtt).0 as f64 / 8e6;
-        let max = self.ceiling.into_iter().chain(is_fixed.then_some(by_window)).fold(f64::INFINITY, f64::min);
-        self.fastest = (measured.speed / 1e6 * self.disturbance.slowdown(self.rtt_ms)).min(max);
         self.host_sender = SenderReport::of(&seen.host);
         self.wan_sender = SenderReport::of(&seen.wan);
         if let Some([out, back]) = link {

@@ -4,7 +4,7 @@ use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::plan::profile::Sysctls;
 use crate::traffic::exchange::{self, Server, micros, quantile};
-use crate::traffic::row::{Counts, Drive, Effect, Figure, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
+use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, exact, varies};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -21,13 +21,7 @@ pub(crate) const CONNECTIONS: Kind = Kind {
     server: ServedBy::Own,
     max_size: 0,
     // If a machine is too busy for 5 s, a connection can fail, but it is not reset.
-    figures: &[
-        shrinks("per_second"),
-        grows("p50_us"),
-        grows("p99_us"),
-        Figure { name: "failed", effect: Effect::GrowsFrom("refused") },
-        stays("refused"),
-    ],
+    figures: &[varies("per_second"), varies("p50_us"), varies("p99_us"), varies("failed"), exact("refused")],
     max_connections: THREADED,
     run,
 };

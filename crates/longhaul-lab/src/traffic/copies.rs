@@ -4,7 +4,7 @@
 use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
-use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_COPY, Measured, ServedBy, THREADED, grows};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_COPY, Measured, ServedBy, THREADED, varies};
 use crate::world::ssh;
 use crate::world::supervisor::WORKSHOP;
 use crate::world::wan::Wan;
@@ -25,7 +25,7 @@ pub(crate) const BASE: Kind = Kind {
     keys: &[Heeds::Direction],
     server: ServedBy::Sshd,
     max_size: LARGEST_COPY,
-    figures: &[grows("login_s")],
+    figures: &[varies("login_s")],
     max_connections: THREADED,
     run: |_| Err(LabError::Lacking("this kind of traffic names no program".into())),
 };

@@ -3,7 +3,7 @@
 use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::{self, Server};
-use crate::traffic::row::{Counts, Drive, Kind, MANY, Measured, ServedBy, grows, stays};
+use crate::traffic::row::{Counts, Drive, Kind, MANY, Measured, ServedBy, exact, varies};
 use crate::world::processes::Held;
 use longhaul_sys::limits;
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ pub(crate) const IDLE: Kind = Kind {
     keys: &[],
     server: ServedBy::Own,
     max_size: 0,
-    figures: &[stays("count"), grows("opened_s"), stays("user_bytes_per_flow"), stays("descriptors_per_flow")],
+    figures: &[exact("count"), varies("opened_s"), exact("user_bytes_per_flow"), exact("descriptors_per_flow")],
     max_connections: MANY,
     run,
 };

@@ -4,9 +4,7 @@ use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::traffic::exchange::{self, ask, quantile};
 use crate::traffic::raw::{self, Bulk};
-use crate::traffic::row::{
-    Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, grows, shrinks, varies,
-};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, varies};
 use std::time::{Duration, Instant};
 
 /// Raw transfers on the scenario's connections, and one more connection with small messages both ways. The scenario's rate is
@@ -22,7 +20,7 @@ pub(crate) const MIX: Kind = Kind {
     server: ServedBy::Own,
     max_size: LARGEST_MESSAGE,
     // A disturbance delays an answer. It also slows the bulk, so less data waits before the answer.
-    figures: &[grows("base_ms"), varies("p50_ms"), varies("p99_ms"), shrinks("count")],
+    figures: &[varies("base_ms"), varies("p50_ms"), varies("p99_ms"), varies("count")],
     max_connections: THREADED,
     run,
 };

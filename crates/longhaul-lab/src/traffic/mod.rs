@@ -24,7 +24,7 @@ pub(crate) use iperf3::IPERF3_PROGRAM;
 pub(crate) use raw::RAW;
 pub use raw::{Outcome, transfer};
 pub(crate) use request::REQUEST;
-pub(crate) use row::{Counts, Drive, Effect, Heeds, Kind, Measured, ServedBy, Traffic};
+pub(crate) use row::{Counts, Drive, Heeds, Kind, Measured, ServedBy, Traffic};
 pub(crate) use scp::SCP;
 
 /// All kinds of traffic.

@@ -4,7 +4,7 @@
 use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::{self, Server, ask, micros, quantile};
-use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, grows, shrinks};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, varies};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(crate) const REQUEST: Kind = Kind {
     keys: &[Heeds::Rate],
     server: ServedBy::Own,
     max_size: LARGEST_MESSAGE,
-    figures: &[shrinks("count"), grows("p50_us"), grows("p99_us"), shrinks("per_second")],
+    figures: &[varies("count"), varies("p50_us"), varies("p99_us"), varies("per_second")],
     max_connections: THREADED,
     run,
 };

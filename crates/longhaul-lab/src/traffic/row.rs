@@ -84,23 +84,8 @@ pub(crate) enum ServedBy {
 pub(crate) struct Figure {
     /// Its name in scenarios and results.
     pub(crate) name: &'static str,
-    /// The effect of a disturbance on it.
-    pub(crate) effect: Effect,
-}
-
-/// The effect of other programs that disturb a run on a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// The figure grows: a time, or a count of events that took too long.
-    Grows,
-    /// The figure grows, but a disturbance does not cause the events that the figure of this name counts.
-    GrowsFrom(&'static str),
-    /// The figure shrinks: a rate, or a count of work done.
-    Shrinks,
-    /// The figure may grow or shrink.
-    Varies,
-    /// The figure stays: errors, and resources of a flow. No disturbance explains a miss.
-    Stays,
+    /// Whether it counts errors, or resources of a flow, which other programs do not change.
+    pub(crate) is_exact: bool,
 }
 
 /// The results that the report explains.
@@ -169,31 +154,20 @@ impl ServedBy {
 }
 
 impl Kind {
-    /// Returns how a disturbance changes the figure of that name.
-    pub(crate) fn effect(&self, name: &str) -> Effect {
-        // No disturbance excuses an undeclared figure.
-        self.figures.iter().find(|figure| figure.name == name).map_or(Effect::Stays, |figure| figure.effect)
+    /// Whether no disturbance changes the figure of that name.
+    pub(crate) fn is_exact(&self, name: &str) -> bool {
+        self.figures.iter().any(|figure| figure.name == name && figure.is_exact)
     }
 }
 
-/// Returns a figure that a disturbance makes larger.
-pub(crate) const fn grows(name: &'static str) -> Figure {
-    Figure { name, effect: Effect::Grows }
-}
-
-/// Returns a figure that a disturbance makes smaller.
-pub(crate) const fn shrinks(name: &'static str) -> Figure {
-    Figure { name, effect: Effect::Shrinks }
-}
-
-/// Returns a figure that a disturbance makes larger or smaller.
+/// Returns a figure that other programs change: a time, a rate, or a count of work done.
 pub(crate) const fn varies(name: &'static str) -> Figure {
-    Figure { name, effect: Effect::Varies }
+    Figure { name, is_exact: false }
 }
 
-/// Returns a figure that no disturbance changes.
-pub(crate) const fn stays(name: &'static str) -> Figure {
-    Figure { name, effect: Effect::Stays }
+/// Returns a figure that other programs do not change.
+pub(crate) const fn exact(name: &'static str) -> Figure {
+    Figure { name, is_exact: true }
 }
 
 impl Drive<'_> {

@@ -125,10 +125,9 @@ fn marked(run: &RunReport, figure: String) -> String {
     if is_doubtful(run) { format!("{figure}?") } else { figure }
 }
 
-/// Whether the run could have been more than a twentieth faster undisturbed. A run at its ceiling, such as one window per round
-/// trip, could not.
+/// Whether the run has figures that others may have changed.
 fn is_doubtful(run: &RunReport) -> bool {
-    run.measured.is_some_and(|speed| run.fastest > speed * 1.05)
+    run.measured.is_some() && run.disturbance.disturbed
 }
 
 /// The columns.
@@ -141,15 +140,15 @@ const CELL: usize = 14;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::disturbance::Disturbance;
 
     #[test]
-    fn a_figure_that_a_disturbance_changed_is_marked() {
-        let run = |measured, fastest| RunReport { measured, fastest, ..RunReport::default() };
-        assert!(is_doubtful(&run(Some(28.0), 30.0)));
-        for sure in [run(Some(28.0), 28.0), run(Some(117.2), 120.7), run(None, 0.0)] {
-            assert!(!is_doubtful(&sure));
-        }
-        assert_eq!(marked(&run(Some(28.0), 30.0), "0.58".into()), "0.58?");
-        assert_eq!(marked(&run(Some(28.0), 28.0), "0.58".into()), "0.58");
+    fn the_figures_of_a_disturbed_run_are_marked() {
+        let cell = |measured, disturbed| {
+            let disturbance = Disturbance { disturbed, ..Disturbance::default() };
+            marked(&RunReport { measured, disturbance, ..RunReport::default() }, "0.58".into())
+        };
+        assert_eq!((cell(Some(28.0), true), cell(Some(28.0), false)), ("0.58?".into(), "0.58".into()));
+        assert_eq!(cell(None, true), "0.58");
     }
 }

@@ -94,7 +94,6 @@ fn runs() -> Vec<RunReport> {
             late_p50_ms: Some(0.05),
             late_p99_ms: Some(6.5),
             late_max_ms: Some(14.2),
-            stood_still: true,
             outside_share: 0.38,
             steal_share: 0.0,
             lab_share: 0.5,

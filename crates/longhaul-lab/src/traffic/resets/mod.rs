@@ -5,7 +5,7 @@ use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::Server;
 use crate::traffic::raw::{BLOCK, block, matches};
-use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, grows, shrinks, stays};
+use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, exact, varies};
 use longhaul_sys::uninterrupted;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) const RESETS: Kind = Kind {
     keys: &[],
     server: ServedBy::Own,
     max_size: 0,
-    figures: &[shrinks("flows"), shrinks("resets"), grows("latest_s"), grows("over_15s"), stays("wrong")],
+    figures: &[varies("flows"), varies("resets"), varies("latest_s"), varies("over_15s"), exact("wrong")],
     max_connections: THREADED,
     run,
 };
