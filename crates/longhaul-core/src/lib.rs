@@ -8,7 +8,7 @@
 //! while other pumps wait for their sinks. [`path`] decides what a leg's path needs, and finds what limited it. [`advice`] has
 //! the settings of hosts that limit a path. [`caps`] divides bandwidth caps among the flows. [`silence`] decides when a silent peer is probed, [`stall`] when a flow has made
 //! no progress for too long, and [`closing`] when a leg that ends is looked at. [`ftp`] rewrites the addresses in control
-//! connections of FTP. [`wire`] has the formats of what relays send each other, [`ration`] limits how often they answer a
+//! connections of FTP. [`health`] tells whether a next hop, a tunnel and the daemon are well. [`wire`] has the formats of what relays send each other, [`ration`] limits how often they answer a
 //! probe, and [`places`] how many at a time.
 
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ pub mod budget;
 pub mod caps;
 pub mod closing;
 pub mod ftp;
+pub mod health;
 pub mod low_water;
 pub mod names;
 pub mod next_hop;

@@ -108,6 +108,19 @@ pub fn show_duration(time: Duration) -> String {
     format!("{nanos}ns")
 }
 
+/// Returns a time in seconds with its two largest units: `2h03m`.
+pub fn age(seconds: f64) -> String {
+    let seconds = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m{:02}s", seconds % 60),
+        (0, ..) => format!("{hours}h{minutes:02}m"),
+        (1000.., ..) => format!("{days}d"),
+        _ => format!("{days}d{hours:02}h"),
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, size) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {

@@ -3,6 +3,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+pub use longhaul_units::age;
 
 /// Returns a rate in bits per second with three digits: `1.23G`.
 pub fn rate(bits_per_second: f64) -> String {
@@ -49,19 +50,6 @@ pub fn rtt(ms: f64) -> String {
         ms if ms < 9999.5 => format!("{ms:.0}ms"),
         ms if ms < 9_999_500.0 => format!("{:.0}s", ms / 1000.0),
         _ => ">9999s".into(),
-    }
-}
-
-/// Returns a time in seconds with its two largest units: `2h03m`.
-pub fn age(seconds: f64) -> String {
-    let seconds = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}m{:02}s", seconds % 60),
-        (0, ..) => format!("{hours}h{minutes:02}m"),
-        (1000.., ..) => format!("{days}d"),
-        _ => format!("{days}d{hours:02}h"),
     }
 }
 

@@ -3,8 +3,8 @@
 //! A hop is known by its key, and its state is kept while it is in the tunnel or has flows. So a reload that keeps the
 //! hop keeps its state. Order and weights come from the tunnel as the flow knows it.
 
+use super::availability::{Availability, Change, DialRecord, Rank, Thresholds};
 use super::hash::HopKey;
-use super::health::{Change, Health, Rank, State, Thresholds};
 use super::policy::{Choice, Load, Policy};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopView {
     /// Its state.
-    pub state: State,
+    pub state: Availability,
     /// Time for which it has had the state. For a hop that is up, the time since it last came back or was first seen.
     pub age: Duration,
     /// Number of flows to it, including those that are being dialled.
@@ -48,7 +48,7 @@ struct Hop {
     key: HopKey,
     flows: u32,
     rtt: Option<Duration>,
-    health: Health,
+    record: DialRecord,
 }
 
 impl Group {
@@ -65,14 +65,14 @@ impl Group {
         let turn = self.turn;
         self.turn = turn.wrapping_add(1);
         if let [only] = members {
-            return if self.hop(only.key, now).health.rank(0.0, now).is_some() { vec![0] } else { Vec::new() };
+            return if self.hop(only.key, now).record.rank(0.0, now).is_some() { vec![0] } else { Vec::new() };
         }
         let ranks: Vec<Option<Rank>> = members
             .iter()
             .map(|member| {
                 // A sticky policy moves each client once while a hop comes back, and not for each flow.
                 let bits = if policy.is_sticky { member.key.of_client(client).rotate_left(32) } else { random };
-                self.hop(member.key, now).health.rank((bits >> 11) as f64 / (1u64 << 53) as f64, now)
+                self.hop(member.key, now).record.rank((bits >> 11) as f64 / (1u64 << 53) as f64, now)
             })
             .collect();
         let mut order = Vec::with_capacity(members.len());
@@ -92,20 +92,20 @@ impl Group {
     pub fn began(&mut self, key: HopKey, now: Instant) {
         let hop = self.hop(key, now);
         hop.flows = hop.flows.saturating_add(1);
-        hop.health.began(now);
+        hop.record.began(now);
     }
 
     /// Records that the dial was answered after `rtt`. The flow still counts.
     pub fn answered(&mut self, key: HopKey, rtt: Duration, now: Instant) -> Option<Change> {
         self.measured(key, rtt, now);
-        self.hop(key, now).health.answered(now)
+        self.hop(key, now).record.answered(now)
     }
 
     /// Records that the dial failed by the hop's fault, and counts it no more. `is_alone` tells whether the tunnel has
     /// no other hop.
     pub fn failed(&mut self, key: HopKey, is_alone: bool, now: Instant) -> Option<Change> {
         self.ended(key);
-        self.hop(key, now).health.failed(is_alone, now)
+        self.hop(key, now).record.failed(is_alone, now)
     }
 
     /// Records that a flow or a dial to the hop has ended, not by the hop's fault.
@@ -127,12 +127,12 @@ impl Group {
 
     /// Records the result of an active check of the hop.
     pub fn checked(&mut self, key: HopKey, passed: bool, thresholds: Thresholds, now: Instant) -> Option<Change> {
-        self.hop(key, now).health.checked(passed, thresholds, now)
+        self.hop(key, now).record.checked(passed, thresholds, now)
     }
 
     /// Ends the effect of active checks, because the tunnel no longer has any.
     pub fn unchecked(&mut self, now: Instant) {
-        self.hops.iter_mut().for_each(|hop| hop.health.unchecked(now));
+        self.hops.iter_mut().for_each(|hop| hop.record.unchecked(now));
     }
 
     /// Forgets the hops that are not in `members`, except those that have flows.
@@ -143,9 +143,9 @@ impl Group {
     /// Returns the state of the hop `key`.
     pub fn view(&self, key: HopKey, now: Instant) -> HopView {
         let unknown = Hop::new(key, now);
-        let Hop { flows, rtt, health, .. } = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
-        let (state, age) = (health.state(now), health.age(now));
-        let (failures, failing_for) = (health.failures(), health.failing_for(now));
+        let Hop { flows, rtt, record, .. } = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
+        let (state, age) = (record.state(now), record.age(now));
+        let (failures, failing_for) = (record.failures(), record.failing_for(now));
         HopView { state, age, flows: *flows, rtt: *rtt, failures, failing_for }
     }
 
@@ -166,7 +166,7 @@ impl Group {
 
 impl Hop {
     fn new(key: HopKey, now: Instant) -> Hop {
-        Hop { key, flows: 0, rtt: None, health: Health::new(now) }
+        Hop { key, flows: 0, rtt: None, record: DialRecord::new(now) }
     }
 }
 

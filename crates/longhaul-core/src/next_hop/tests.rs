@@ -107,7 +107,7 @@ proptest! {
             }
             let mut order = group.order(&POLICIES[which], &members, client(9), mix(seconds), now);
             order.sort_unstable();
-            let up = (0..3).filter(|hop| group.view(members[*hop].key, now).state != State::Down);
+            let up = (0..3).filter(|hop| group.view(members[*hop].key, now).state != Availability::Down);
             prop_assert_eq!(order, up.collect::<Vec<_>>());
         }
     }
@@ -190,7 +190,7 @@ impl Two {
         self.group.checked(self.members[hop].key, passed, THRESHOLDS, self.now)
     }
 
-    fn state(&self, hop: usize) -> State {
+    fn state(&self, hop: usize) -> Availability {
         self.group.view(self.members[hop].key, self.now).state
     }
 }
@@ -228,7 +228,7 @@ fn a_hop_that_returns_gets_a_growing_share() {
         two.fail(0);
     }
     two.pass(10);
-    assert_eq!((two.answer(0), two.state(0)), (Some(Change::Returned), State::SlowStart));
+    assert_eq!((two.answer(0), two.state(0)), (Some(Change::Returned), Availability::SlowStart));
     let mut share = |seconds| {
         two.pass(seconds);
         (0..1000u64).filter(|n| two.order(hash::mix(*n)) == [0, 1]).count()
@@ -236,7 +236,7 @@ fn a_hop_that_returns_gets_a_growing_share() {
     assert!((50..150).contains(&share(0)));
     assert!((400..600).contains(&share(15)));
     assert_eq!(share(15), 1000);
-    assert_eq!(two.state(0), State::Up);
+    assert_eq!(two.state(0), Availability::Up);
     two.answer(0);
     assert_eq!((two.fail(0), two.fail(0), two.fail(0)), (None, None, Some(Change::Ejected(FIRST_PAUSE))));
 }
@@ -259,7 +259,7 @@ fn ejected_hops_are_all_tried_and_hops_that_are_down_are_not() {
         two.fail(0);
         two.fail(1);
     }
-    assert_eq!((two.state(0), two.state(1), two.order(0)), (State::Ejected, State::Ejected, vec![0, 1]));
+    assert_eq!((two.state(0), two.state(1), two.order(0)), (Availability::Ejected, Availability::Ejected, vec![0, 1]));
     assert_eq!((two.check(0, false), two.check(0, false), two.check(0, false)), (None, None, Some(Change::Down)));
     assert_eq!(two.order(0), [1]);
     for _ in 0..3 {
@@ -267,9 +267,9 @@ fn ejected_hops_are_all_tried_and_hops_that_are_down_are_not() {
     }
     assert_eq!(two.order(0), Vec::<usize>::new());
     assert_eq!((two.check(0, true), two.check(0, true)), (None, Some(Change::Up)));
-    assert_eq!((two.order(0), two.state(0)), (vec![0], State::SlowStart));
+    assert_eq!((two.order(0), two.state(0)), (vec![0], Availability::SlowStart));
     two.group.unchecked(two.now);
-    assert_eq!(two.state(1), State::SlowStart, "nothing would ever say that it is up");
+    assert_eq!(two.state(1), Availability::SlowStart, "nothing would ever say that it is up");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn good_checks_after_failed_dials_forgive_them() {
     assert_eq!(failures(&group), 5);
     assert_eq!(group.checked(key, true, THRESHOLDS, now), None);
     let view = group.view(key, now);
-    assert_eq!((view.state, view.failures, view.failing_for), (State::Up, 0, None));
+    assert_eq!((view.state, view.failures, view.failing_for), (Availability::Up, 0, None));
     // A failed dial between failed checks does not keep the hop from going down.
     group.checked(key, false, THRESHOLDS, now);
     fail(&mut group);
@@ -326,7 +326,7 @@ fn the_only_hop_is_never_ejected() {
         assert_eq!(group.failed(only[0].key, true, now), None);
     }
     let view = group.view(only[0].key, now);
-    assert_eq!((view.state, view.failures, view.flows), (State::Up, 9, 0));
+    assert_eq!((view.state, view.failures, view.flows), (Availability::Up, 9, 0));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Results of the probes that the daemon makes of its own tunnels. They survive a reload and a drain.
 
 use crate::lock::lock;
-use crate::verify::{Stage, Trouble};
 use longhaul_config::Tunnel;
+use longhaul_core::health::{Stage, Trouble};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
@@ -242,7 +242,7 @@ const STUCK_AFTER: u32 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::Cause;
+    use longhaul_core::health::Cause;
 
     fn outcome(stage: Option<Stage>) -> Outcome {
         let trouble = stage.map(|stage| Trouble { stage, cause: Cause::Refused, why: String::new(), is_certain: true });

@@ -3,8 +3,9 @@
 use crate::live::verified::{History, Outcome};
 use crate::state::permits::Gate;
 use crate::state::shared::Relay;
-use crate::verify::{self, Cause, Findings, Plan, Stage, Trouble};
+use crate::verify::{self, Findings, Plan};
 use longhaul_config::Tunnel;
+use longhaul_core::health::{Cause, Stage, Trouble};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! The stages of a tunnel's path as a probe found them.
 
+use longhaul_core::health::{Cause, Stage, Trouble};
 use longhaul_core::wire::answer::{Next, Report};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -80,96 +81,5 @@ impl Echo {
     /// Returns the goodput in bytes per second, there and back at the same time.
     pub fn goodput(&self) -> f64 {
         f64::from(self.bulk_bytes) / self.bulk_time.as_secs_f64().max(1e-6)
-    }
-}
-
-/// The stage at which a path ends, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
-    /// The stage.
-    pub stage: Stage,
-    /// How it showed.
-    pub cause: Cause,
-    /// Details, and a remedy if there is one.
-    pub why: String,
-    /// Whether the stage is broken for certain. `false` if whoever is there may just not know probes.
-    pub is_certain: bool,
-}
-
-/// How a broken stage shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The connection was refused: nobody listens there, or a firewall says no.
-    Refused,
-    /// No answer came in time.
-    NoAnswer,
-    /// The connection was reset or ended, or another error.
-    Failed,
-}
-
-impl Cause {
-    /// Returns the cause in words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Cause::Refused => "refused",
-            Cause::NoAnswer => "no answer",
-            Cause::Failed => "failed",
-        }
-    }
-}
-
-/// A stage of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The relay with this many relays before it.
-    Relay(usize),
-    /// The network between the relay with this many relays before it, and the next relay.
-    Link(usize),
-    /// The network between the last relay and the final host. A host that is off shows here, too.
-    Lan,
-    /// The final host.
-    FinalHost,
-    /// The payload, over the whole path.
-    Data,
-}
-
-impl Stage {
-    /// Returns the same stage of a path that begins one relay earlier.
-    pub(crate) fn behind_a_relay(self) -> Stage {
-        match self {
-            Stage::Relay(before) => Stage::Relay(before + 1),
-            Stage::Link(before) => Stage::Link(before + 1),
-            Stage::Lan | Stage::FinalHost | Stage::Data => self,
-        }
-    }
-
-    /// Returns the stage's name in a path with `hops` relays after the first.
-    pub fn name(self, hops: u8) -> String {
-        let hops = usize::from(hops);
-        match self {
-            Stage::Relay(0) if hops == 0 => "relay".into(),
-            Stage::Relay(0) => "near relay".into(),
-            Stage::Relay(before) if before >= hops => "far relay".into(),
-            Stage::Relay(before) => format!("relay {}", before + 1),
-            Stage::Link(_) if hops <= 1 => "WAN".into(),
-            Stage::Link(before) => format!("link {}", before + 1),
-            Stage::Lan => "LAN".into(),
-            Stage::FinalHost => "final host".into(),
-            Stage::Data => "data".into(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_have_the_names_of_the_manual() {
-        let names = |hops, stages: &[Stage]| stages.iter().map(|stage| stage.name(hops)).collect::<Vec<_>>();
-        assert_eq!(names(0, &[Stage::Relay(0), Stage::Lan, Stage::FinalHost]), ["relay", "LAN", "final host"]);
-        assert_eq!(names(1, &[Stage::Relay(0), Stage::Link(0), Stage::Relay(1)]), ["near relay", "WAN", "far relay"]);
-        let chain = [Stage::Relay(0), Stage::Link(0), Stage::Relay(1), Stage::Link(1), Stage::Relay(2)];
-        assert_eq!(names(2, &chain), ["near relay", "link 1", "relay 2", "link 2", "far relay"]);
     }
 }

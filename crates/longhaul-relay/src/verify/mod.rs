@@ -20,7 +20,7 @@ mod prober;
 mod stream;
 mod verdict;
 
-pub use findings::{Cause, Echo, Findings, Relay, Stage, Trouble};
+pub use findings::{Echo, Findings, Relay};
 pub use key_file::{CREDENTIALS, handover as key_handover, load as load_key};
 pub use prober::{MIN_ECHO_BYTES, Plan, run};
 pub(crate) use prober::{run_announced, run_on};

@@ -1,11 +1,12 @@
 //! The prober: a client of a tunnel that sends a preface.
 
-use super::findings::{Cause, Echo, Findings, Relay, Stage, Trouble};
+use super::findings::{Echo, Findings, Relay};
 use super::pattern::Pattern;
 use super::stream::{Lost, Patience, Reader, send};
 use crate::random;
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
+use longhaul_core::health::{Cause, Stage, Trouble};
 use longhaul_core::proxy_header::{self, Accepts, Version};
 use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};

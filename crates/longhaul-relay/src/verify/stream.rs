@@ -1,6 +1,6 @@
 //! The prober's connection: bytes with a time limit, and the frames among them.
 
-use super::findings::{Cause, Stage, Trouble};
+use longhaul_core::health::{Cause, Stage, Trouble};
 use longhaul_core::wire::answer::{Fault, Frame, Frames, Next, Report};
 use longhaul_units::show_duration;
 use std::io;

@@ -1,7 +1,8 @@
 //! The findings of probes as text, as JSON and as a line for Nagios.
 
-use super::findings::{Findings, Relay, Stage};
+use super::findings::{Findings, Relay};
 use super::prober::Plan;
+use longhaul_core::health::Stage;
 use longhaul_core::wire::answer::{Dial, Next};
 use longhaul_units::Bytes;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@
 use crate::control::Phase;
 use crate::figures::age;
 pub use crate::resources::ResourceState;
-pub use longhaul_core::next_hop::State as HopStateName;
+pub use longhaul_core::next_hop::Availability as HopStateName;
 use longhaul_relay::CounterValues;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -3,7 +3,7 @@
 use super::snapshot::{VerifyResult, VerifyState, VerifyStateName};
 use crate::control::Phase;
 use crate::time::{milliseconds, seconds_since_1970};
-use longhaul_relay::verify::Trouble;
+use longhaul_core::health::Trouble;
 use longhaul_relay::{Outcome, VerifyView, Whereabouts};
 
 /// Returns `view` without its history. `phase` is that of the process, and `now` is in seconds since 1970 (UTC).

@@ -26,9 +26,9 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time over which the share of a hop that came back grows from a tenth to all of its flows.
 pub const SLOW_START: Duration = Duration::from_secs(30);
 
-/// State of a hop.
+/// Availability of a hop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum Availability {
     /// It is dialled as the policy says.
     #[default]
     Up,
@@ -40,19 +40,19 @@ pub enum State {
     Down,
 }
 
-impl State {
+impl Availability {
     /// Returns the state as the log and every view write it.
     pub fn text(self) -> &'static str {
         match self {
-            State::Up => "up",
-            State::SlowStart => "slow start",
-            State::Ejected => "ejected",
-            State::Down => "down",
+            Availability::Up => "up",
+            Availability::SlowStart => "slow start",
+            Availability::Ejected => "ejected",
+            Availability::Down => "down",
         }
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for Availability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
     }
@@ -80,9 +80,9 @@ pub struct Thresholds {
     pub fall: u32,
 }
 
-/// Health of one hop.
+/// The dials and checks of one hop so far, and what follows from them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Health {
+pub(super) struct DialRecord {
     phase: Phase,
     /// Time when the phase began.
     since: Instant,
@@ -123,10 +123,10 @@ pub(super) enum Rank {
     Last,
 }
 
-impl Health {
-    /// Returns the health of a hop that was not dialled yet.
-    pub(super) fn new(now: Instant) -> Health {
-        Health {
+impl DialRecord {
+    /// Returns the record of a hop that was not dialled yet.
+    pub(super) fn new(now: Instant) -> DialRecord {
+        DialRecord {
             phase: Phase::Up,
             since: now,
             failures: 0,
@@ -138,12 +138,12 @@ impl Health {
     }
 
     /// Returns the state at `now`.
-    pub(super) fn state(&self, now: Instant) -> State {
+    pub(super) fn state(&self, now: Instant) -> Availability {
         match self.phase {
-            Phase::SlowStart if self.age(now) < SLOW_START => State::SlowStart,
-            Phase::Up | Phase::SlowStart => State::Up,
-            Phase::Ejected { .. } => State::Ejected,
-            Phase::Down => State::Down,
+            Phase::SlowStart if self.age(now) < SLOW_START => Availability::SlowStart,
+            Phase::Up | Phase::SlowStart => Availability::Up,
+            Phase::Ejected { .. } => Availability::Ejected,
+            Phase::Down => Availability::Down,
         }
     }
 
@@ -212,7 +212,7 @@ impl Health {
         if self.passed && matches!(self.phase, Phase::Up | Phase::SlowStart) {
             self.streak = 0;
         }
-        let returning = self.state(now) == State::SlowStart;
+        let returning = self.state(now) == Availability::SlowStart;
         match self.phase {
             _ if is_alone => None,
             Phase::Up | Phase::SlowStart if returning || self.failures >= EJECT_AFTER => {

@@ -1,0 +1,5 @@
+//! Whether a tunnel is well.
+
+mod stage;
+
+pub use stage::{Cause, Stage, Trouble};
