@@ -259,10 +259,9 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leg::leg_view::LegView;
+    use crate::leg::leg_state::LegState;
     use crate::leg::stream;
-    use crate::live::registry::State;
-    use crate::live::tally::Tally;
+    use crate::live::flow_state::FlowStateName;
     use longhaul_config::NextHop;
     use socket2::SockRef;
     use std::io::{ErrorKind, Read, Write};
@@ -360,23 +359,26 @@ mod tests {
         let relay = Relay::new(100);
         let view = || relay.flows().pop().unwrap();
         let task = run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ());
-        assert!(view().state == State::Dialling && view().next_hop.is_none() && view().dial.is_none());
+        assert!(view().state == FlowStateName::Dialling && view().next_hop.is_none() && view().dial.is_none());
         let flow = tokio::spawn(task);
         let (far, dial_local) = server.accept().await.unwrap();
         pass(&client, &far).await;
         pass(&far, &client).await;
         // The pump counts after it has written.
-        while view().tally != (Tally { up: 7, down: 7 }) {
+        while (view().up_bytes, view().down_bytes) != (7, 7) {
             tokio::task::yield_now().await;
         }
         let seen = view();
-        assert_eq!((seen.number, seen.state), (1, State::Open));
-        let local = |leg: &Option<LegView>| leg.as_ref().unwrap().local;
-        assert_eq!((seen.peer, local(&seen.accept)), (client.local_addr().unwrap(), client.peer_addr().ok()));
-        assert_eq!((seen.next_hop, seen.next_hop_address), (Some(hop), Some(to)));
+        assert_eq!((seen.flow, seen.state), (1, FlowStateName::Open));
+        let local = |leg: &Option<LegState>| leg.as_ref().unwrap().local;
+        assert_eq!(
+            (seen.peer, local(&seen.accept)),
+            (client.local_addr().unwrap().to_string(), client.peer_addr().ok())
+        );
+        assert_eq!((seen.next_hop, seen.next_hop_address), (Some(hop.to_string()), Some(to)));
         assert_eq!(local(&seen.dial), Some(dial_local));
         let dial = seen.dial.unwrap();
-        assert!(dial.info.snd_cwnd > 0 && dial.congestion.is_some(), "{dial:?}");
+        assert!(dial.cwnd_segments > 0 && dial.congestion.is_some(), "{dial:?}");
 
         assert!(!relay.kill(2) && relay.kill(1));
         flow.await.unwrap();

@@ -40,10 +40,10 @@ mod state;
 pub mod verify;
 
 pub use accept::{Activated, BindError, Handle, Listener, Route, Serving};
-pub use leg::LegView;
+pub use leg::LegState;
 pub use live::{
-    Bucket, CounterValues, Counters, DataProblemView, Distributions, FlowView, HistogramValues, How, LegFigures,
-    Outcome, State, Tally, VerifyView, Whereabouts,
+    Bucket, CounterValues, Counters, DataProblemView, Distributions, FlowState, FlowStateName, HistogramValues, How,
+    LegFigures, Outcome, Tally, VerifyView, Whereabouts,
 };
 pub use lock::lock;
 pub use names::{NameView, Unresolved, unresolved};

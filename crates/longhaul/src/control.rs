@@ -2,7 +2,6 @@
 //! relay from outside.
 
 use longhaul_config::Tunnel;
-use longhaul_relay::FlowView;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -41,8 +40,6 @@ pub(crate) enum Command {
 /// A command to the relay, with a sender for its answer.
 #[derive(Debug)]
 pub(crate) enum RelayCommand {
-    /// Answers with the live flows, the oldest first.
-    Flows(Reply<Vec<FlowView>>),
     /// Cuts the flow with this number. Answers whether it exists.
     Kill(u64, Reply<bool>),
     /// Writes the counters to the log.
@@ -135,11 +132,6 @@ impl Control {
     /// Returns the state of the daemon.
     pub async fn status(&self) -> Option<Status> {
         self.ask(Command::Status).await
-    }
-
-    /// Returns the live flows, the oldest first.
-    pub async fn flows(&self) -> Option<Vec<FlowView>> {
-        self.ask_relay(RelayCommand::Flows).await
     }
 
     /// Cuts flow `number` with RST on both legs. Returns whether it exists. It ends a moment later.

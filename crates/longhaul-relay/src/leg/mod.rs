@@ -6,7 +6,7 @@
 
 pub(crate) mod closing;
 pub(crate) mod hangups;
-pub(crate) mod leg_view;
+pub(crate) mod leg_state;
 pub(crate) mod local_ports;
 pub(crate) mod low_water;
 pub(crate) mod race;
@@ -15,4 +15,4 @@ pub(crate) mod setup;
 pub(crate) mod stream;
 pub(crate) mod talk;
 
-pub use leg_view::LegView;
+pub use leg_state::LegState;

@@ -2,10 +2,10 @@
 //!
 //! A dial is observed when it ends. The legs of live flows are observed by a sampler that runs apart from the data workers.
 
-use crate::leg::leg_view::LegView;
 use crate::live::histogram::{Histogram, HistogramValues, Scale};
 use longhaul_config::options::Leg;
 use longhaul_core::path::limit::Limit;
+use longhaul_sys::tcp_info::TcpInfo;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -60,10 +60,9 @@ impl Distributions {
         self.dial.observe(micros.into());
     }
 
-    /// Observes a leg of a live flow, unless it has sent nothing for 10 s: its figures would be old.
-    pub fn sample(&self, of: Leg, leg: &LegView) {
-        let (info, of) = (&leg.info, self.of(of));
-        let Some(limit) = leg.limit else { return };
+    /// Observes a leg of a live flow by the kernel's record of it, unless it has sent nothing for 10 s: its figures would be old.
+    pub(super) fn sample(&self, leg: Leg, info: &TcpInfo, limit: Limit) {
+        let of = self.of(leg);
         if info.last_data_sent > ACTIVE || info.bytes_acked == 0 {
             return;
         }
@@ -136,23 +135,17 @@ static RATES: Scale = Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_sys::tcp_info::TcpInfo;
-
-    fn leg(info: TcpInfo, limit: Limit) -> LegView {
-        LegView { local: None, info, congestion: None, limit: Some(limit) }
-    }
 
     #[test]
     fn a_sample_is_of_a_leg_that_sends() {
         let distributions = Distributions::default();
         let rtt = Duration::from_millis(63);
         let busy = TcpInfo { rtt, bytes_acked: 1, delivery_rate: 1_000_000, ..TcpInfo::default() };
-        distributions.sample(Leg::Dial, &leg(busy, Limit::CongestionWindow));
+        distributions.sample(Leg::Dial, &busy, Limit::CongestionWindow);
         let messages = TcpInfo { is_app_limited: true, ..busy };
-        distributions.sample(Leg::Dial, &leg(messages, Limit::Application));
+        distributions.sample(Leg::Dial, &messages, Limit::Application);
         let silent = TcpInfo { last_data_sent: ACTIVE * 2, ..busy };
-        distributions.sample(Leg::Dial, &leg(silent, Limit::Application));
-        distributions.sample(Leg::Dial, &LegView { limit: None, ..leg(busy, Limit::Application) });
+        distributions.sample(Leg::Dial, &silent, Limit::Application);
         let figures = distributions.leg(Leg::Dial);
         assert_eq!((figures.rtt.count(), figures.delivery.count(), figures.limits), (2, 1, [1, 0, 0, 1, 0]));
         assert_eq!((figures.rtt.sum, figures.delivery.sum), (0.126, 1e6));

@@ -4,13 +4,13 @@
 //! plain atomics, so readers never stop it. The map is locked when a flow begins, when it ends, while a view takes
 //! [`CHUNK`] flows from it, and while the bytes of all flows are summed.
 
-use crate::leg::leg_view::LegView;
+use crate::leg::leg_state::{self, LegState};
 use crate::leg::stream::Stream;
 use crate::live::client::Client;
 use crate::live::counters::Counters;
 use crate::live::cut::{Cut, Order};
 use crate::live::data_peer::{Met, Naming};
-use crate::live::distributions::Distributions;
+use crate::live::flow_state::{FlowState, FlowStateName};
 use crate::live::how::How;
 use crate::live::moment::Moment;
 use crate::live::pulse::Pulse;
@@ -23,7 +23,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
-use std::time::Instant;
 
 /// A live flow. Its task writes it, and every task may read it.
 #[derive(Debug)]
@@ -64,52 +63,6 @@ struct Dialled {
     /// Time from accept to the next hop's answer, in µs. At most 71 minutes.
     dial_us: u32,
     address: SocketAddr,
-}
-
-/// A live flow as it was at one moment.
-#[derive(Clone, Debug)]
-pub struct FlowView {
-    /// Its number in this process, from 1.
-    pub number: u64,
-    /// Its tunnel, as it was when the flow began.
-    pub tunnel: Arc<Tunnel>,
-    /// Address of the client: by the PROXY header, or the far end of the accept leg.
-    pub peer: SocketAddr,
-    /// The far end of the accept leg, if a PROXY header named another client.
-    pub proxy: Option<SocketAddr>,
-    /// The command that uses it, if it is an FTP data connection and the command is known.
-    pub transfer: Option<Transfer>,
-    /// The accept leg. `None` when the flow has ended meanwhile.
-    pub accept: Option<LegView>,
-    /// The dial leg. `None` until a next hop has answered, and when the flow has ended meanwhile.
-    pub dial: Option<LegView>,
-    /// The next hop that answered, as configured.
-    pub next_hop: Option<NextHop>,
-    /// The address that answered: the far end of the dial leg.
-    pub next_hop_address: Option<SocketAddr>,
-    /// Time when it was accepted.
-    pub began: Instant,
-    /// Its state.
-    pub state: State,
-    /// Number of bytes that it has carried so far.
-    pub tally: Tally,
-    /// The distributions of its tunnel.
-    pub distributions: Arc<Distributions>,
-}
-
-/// State of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// No next hop has answered yet.
-    Dialling,
-    /// Both directions are open.
-    Open,
-    /// The leg's peer has sent FIN, which was passed on. The other direction is open.
-    HalfOpen(Leg),
-    /// Both FINs were passed on, and the last bytes are not yet acknowledged.
-    Closing,
-    /// It has ended.
-    Ended(How),
 }
 
 /// The live flows of the process.
@@ -292,38 +245,49 @@ impl Flow {
         }
     }
 
-    fn state(&self) -> State {
-        if let Some(how) = self.how.get() {
-            return State::Ended(*how);
-        }
-        match self.fins.load(Relaxed) {
-            _ if !self.is_connected() => State::Dialling,
-            0 => State::Open,
-            ACCEPT_FIN => State::HalfOpen(Leg::Accept),
-            DIAL_FIN => State::HalfOpen(Leg::Dial),
-            _ => State::Closing,
+    /// Returns the flow at this moment, and asks the kernel about both legs: six system calls.
+    fn state(&self) -> FlowState {
+        let leg = |leg: Leg| Some(LegState::of(&*self.stream(leg)?, self.is_sink_blocked(leg)));
+        let (next_hop, tally) = (self.next_hop(), self.tally());
+        FlowState {
+            flow: self.number,
+            tunnel: self.tunnel.name.clone(),
+            peer: self.peer().to_string(),
+            proxy: self.proxy().map(|proxy| proxy.to_string()),
+            transfer: self.transfer().map(|transfer| transfer.to_string()),
+            next_hop: next_hop.map(|(hop, _)| hop.to_string()),
+            next_hop_address: next_hop.map(|(_, address)| address),
+            state: self.state_name(),
+            age_seconds: self.began.elapsed().as_secs_f64(),
+            up_bytes: tally.up,
+            down_bytes: tally.down,
+            accept: leg(Leg::Accept),
+            dial: leg(Leg::Dial),
         }
     }
 
-    fn view(&self) -> FlowView {
-        // The pump into a leg is the one out of the other leg.
-        let leg = |leg: Leg| self.stream(leg).map(|stream| LegView::of(&stream, self.is_blocked(leg.other())));
-        let next_hop = self.next_hop();
-        FlowView {
-            number: self.number,
-            tunnel: self.tunnel.clone(),
-            peer: self.peer(),
-            proxy: self.proxy(),
-            transfer: self.transfer(),
-            accept: leg(Leg::Accept),
-            dial: leg(Leg::Dial),
-            next_hop: next_hop.map(|(hop, _)| hop.clone()),
-            next_hop_address: next_hop.map(|(_, address)| address),
-            began: self.began.instant(),
-            state: self.state(),
-            tally: self.tally(),
-            distributions: self.counters.distributions.clone(),
+    fn state_name(&self) -> FlowStateName {
+        match self.fins.load(Relaxed) {
+            _ if self.has_ended() => FlowStateName::Ended,
+            _ if !self.is_connected() => FlowStateName::Dialling,
+            0 => FlowStateName::Open,
+            ACCEPT_FIN => FlowStateName::AcceptHalfClosed,
+            DIAL_FIN => FlowStateName::DialHalfClosed,
+            _ => FlowStateName::Closing,
         }
+    }
+
+    /// Observes both legs for the distributions of the tunnel. One system call each.
+    fn sample(&self) {
+        for leg in Leg::ALL {
+            let look = self.stream(leg).and_then(|stream| leg_state::look(&stream, self.is_sink_blocked(leg)));
+            look.into_iter().for_each(|(info, limit)| self.counters.distributions.sample(leg, &info, limit));
+        }
+    }
+
+    /// Whether the pump into `leg`, which is the one out of the other leg, waits for it.
+    fn is_sink_blocked(&self, leg: Leg) -> bool {
+        self.is_blocked(leg.other())
     }
 }
 
@@ -389,22 +353,30 @@ impl Registry {
         sums
     }
 
-    /// Returns a view of every live flow. A flow that begins or ends meanwhile may be in it or not.
-    pub(crate) fn snapshot(&self) -> Vec<FlowView> {
-        self.views(0, usize::MAX)
+    /// Returns every live flow. A flow that begins or ends meanwhile may be in it or not.
+    pub(crate) fn snapshot(&self) -> Vec<FlowState> {
+        let mut states = Vec::new();
+        self.each(0, usize::MAX, |flow| states.push(flow.state()));
+        states
     }
 
-    /// Returns a view of up to `max` of the oldest flows from number `from` on.
-    pub(crate) fn views(&self, from: u64, max: usize) -> Vec<FlowView> {
-        let mut views = Vec::new();
-        let mut next = from;
-        while views.len() < max {
-            let chunk = self.chunk(next);
-            let Some(last) = chunk.last() else { break };
-            next = last.number + 1;
-            views.extend(chunk.iter().take(max - views.len()).map(|flow| flow.view()));
+    /// Observes the legs of up to `max` of the oldest flows from number `from` on, for the distributions of their tunnels. Returns
+    /// the number from which to go on.
+    pub(crate) fn sample(&self, from: u64, max: usize) -> u64 {
+        self.each(from, max, Flow::sample)
+    }
+
+    /// Visits up to `max` of the oldest flows from number `from` on. Returns the number from which to go on: 0 after the last flow.
+    fn each(&self, mut from: u64, max: usize, mut visit: impl FnMut(&Flow)) -> u64 {
+        let mut left = max;
+        while left > 0 {
+            let mut chunk = self.chunk(from);
+            chunk.truncate(left);
+            let Some(last) = chunk.last() else { return 0 };
+            (from, left) = (last.number + 1, left - chunk.len());
+            chunk.iter().for_each(|flow| visit(flow));
         }
-        views
+        from
     }
 
     /// Cuts one flow. Returns whether it exists.
@@ -416,13 +388,7 @@ impl Registry {
     /// Cuts every flow, including those that begin from now on.
     pub(crate) fn cut_all(&self) {
         lock(&self.lists).is_cut = true;
-        let mut from = 0;
-        loop {
-            let chunk = self.chunk(from);
-            let Some(last) = chunk.last() else { return };
-            from = last.number + 1;
-            chunk.iter().for_each(|flow| flow.cut.give(Order::All));
-        }
+        self.each(0, usize::MAX, |flow| flow.cut.give(Order::All));
     }
 
     /// Returns up to [`CHUNK`] of the oldest flows from number `from` on.
@@ -494,15 +460,15 @@ mod tests {
         let (registry, tunnel, leg) = (Registry::default(), tunnel(), stream());
         let flow = registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &leg);
         flow.passed_fin(Leg::Dial);
-        assert_eq!(flow.state(), State::Dialling);
+        assert_eq!(flow.state_name(), FlowStateName::Dialling);
         flow.connected(0, tunnel.listen, &leg);
-        assert_eq!(flow.state(), State::HalfOpen(Leg::Dial));
+        assert_eq!(flow.state_name(), FlowStateName::DialHalfClosed);
         flow.passed_fin(Leg::Accept);
-        assert_eq!(flow.state(), State::Closing);
+        assert_eq!(flow.state_name(), FlowStateName::Closing);
         flow.ended(How::Finished);
-        assert_eq!(flow.state(), State::Ended(How::Finished));
+        assert_eq!(flow.state_name(), FlowStateName::Ended);
         drop(leg);
-        assert!(flow.view().accept.is_none() && flow.view().dial.is_none(), "the sockets are closed");
+        assert!(flow.state().accept.is_none() && flow.state().dial.is_none(), "the sockets are closed");
     }
 
     #[tokio::test]
@@ -512,10 +478,12 @@ mod tests {
         let flows: Vec<Arc<Flow>> =
             (0..FLOWS).map(|_| registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &leg)).collect();
         registry.remove(&flows[0]);
-        let numbers: Vec<u64> = registry.snapshot().iter().map(|view| view.number).collect();
+        let numbers: Vec<u64> = registry.snapshot().iter().map(|state| state.flow).collect();
         assert_eq!(numbers, (2..=FLOWS).collect::<Vec<u64>>());
-        let some: Vec<u64> = registry.views(3, 300).iter().map(|view| view.number).collect();
+        let mut some = Vec::new();
+        assert_eq!(registry.each(3, 300, |flow| some.push(flow.number)), 303);
         assert_eq!(some, (3..303).collect::<Vec<u64>>());
+        assert_eq!(registry.each(303, usize::MAX, |_| {}), 0, "the last flow was visited");
         assert!(!registry.kill(1) && registry.kill(2));
         registry.cut_all();
         assert_eq!(flows[1].cut.given().await, How::Killed);

@@ -6,8 +6,9 @@ use crate::leg::local_ports::LocalPorts;
 use crate::leg::low_water::Marks;
 use crate::leg::setup;
 use crate::live::counters::{CounterValues, Counters};
+use crate::live::flow_state::FlowState;
 use crate::live::own_probes::OwnProbes;
-use crate::live::registry::{FlowView, Registry};
+use crate::live::registry::Registry;
 use crate::live::tally::Tally;
 use crate::live::throttle::Lines;
 use crate::live::verified::{Verified, VerifyView};
@@ -297,14 +298,14 @@ impl Relay {
 
     /// Returns every live flow, the oldest first. Asks the kernel about both legs of each, six system calls: with
     /// thousands of flows that takes tens of milliseconds, so call it from no thread that carries flows.
-    pub fn flows(&self) -> Vec<FlowView> {
+    pub fn flows(&self) -> Vec<FlowState> {
         self.registry.snapshot()
     }
 
-    /// Returns up to `max` of the oldest live flows from number `from` on. Asks the kernel about each, as
-    /// [`flows`](Relay::flows) does.
-    pub fn some_flows(&self, from: u64, max: usize) -> Vec<FlowView> {
-        self.registry.views(from, max)
+    /// Observes the legs of up to `max` of the oldest live flows from number `from` on, for the distributions of their tunnels: two
+    /// system calls for each flow. Returns the number from which to go on: 0 after the last flow.
+    pub fn sample_legs(&self, from: u64, max: usize) -> u64 {
+        self.registry.sample(from, max)
     }
 
     /// Cuts flow `number` with RST on both legs. Returns whether it exists.

@@ -1,17 +1,13 @@
 //! Fills a [`Snapshot`].
 
 use super::problems::{Facts, TunnelHealth, problems};
-use super::snapshot::{
-    AdminCounters, FlowState, FlowStateName, HopState, LegState, NameState, Problem, ResourceState, Snapshot,
-    TunnelState, VerifyState,
-};
+use super::snapshot::{AdminCounters, HopState, NameState, Problem, ResourceState, Snapshot, TunnelState, VerifyState};
 use super::source::Source;
 use super::verified;
 use crate::control::{Phase, Status};
 use crate::time::{milliseconds, now, seconds_since_1970};
-use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_relay::{CounterValues, FlowView, GroupView, HopsView, LegView, NameView, NextHopView, State, VerifyView};
+use longhaul_relay::{CounterValues, GroupView, HopsView, NameView, NextHopView, VerifyView};
 use longhaul_units::Rate;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,9 +55,9 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         problems,
         tunnels: status.tunnels.iter().zip(healths).map(tunnel).collect(),
         reload_refused: status.refusal.map(|refusal| refusal.why),
-        flows: flows.iter().map(flow).collect(),
-        counters: source.relay.counter_values(),
         resources: source.resources.states(&flows),
+        flows,
+        counters: source.relay.counter_values(),
         admin: admin(source),
     }
 }
@@ -142,45 +138,6 @@ fn next_hops(view: &HopsView) -> Vec<HopState> {
             weight: next_hop.member().weight,
         };
     view.tunnel.to.iter().zip(&view.hops).map(hop).collect()
-}
-
-fn flow(view: &FlowView) -> FlowState {
-    FlowState {
-        flow: view.number,
-        tunnel: view.tunnel.name.clone(),
-        peer: view.peer.to_string(),
-        proxy: view.proxy.map(|proxy| proxy.to_string()),
-        transfer: view.transfer.as_ref().map(ToString::to_string),
-        next_hop: view.next_hop.as_ref().map(ToString::to_string),
-        next_hop_address: view.next_hop_address,
-        state: match view.state {
-            State::Dialling => FlowStateName::Dialling,
-            State::Open => FlowStateName::Open,
-            State::HalfOpen(Leg::Accept) => FlowStateName::AcceptHalfClosed,
-            State::HalfOpen(Leg::Dial) => FlowStateName::DialHalfClosed,
-            State::Closing => FlowStateName::Closing,
-            State::Ended(_) => FlowStateName::Ended,
-        },
-        age_seconds: view.began.elapsed().as_secs_f64(),
-        up_bytes: view.tally.up,
-        down_bytes: view.tally.down,
-        accept: view.accept.as_ref().map(leg),
-        dial: view.dial.as_ref().map(leg),
-    }
-}
-
-fn leg(view: &LegView) -> LegState {
-    let rtt = view.info.rtt;
-    LegState {
-        local: view.local,
-        rtt_ms: (!rtt.is_zero()).then(|| milliseconds(rtt)),
-        cwnd_segments: view.info.snd_cwnd,
-        retrans_bytes: view.info.bytes_retrans,
-        delivery_bits_per_second: (view.info.delivery_rate > 0).then(|| view.info.delivery_rate.saturating_mul(8)),
-        cap_bits_per_second: view.info.max_pacing_rate.map(|rate| rate.saturating_mul(8)),
-        limit: view.limit.map(|limit| limit.to_string()),
-        congestion: view.congestion.clone(),
-    }
 }
 
 fn admin(source: &Source) -> AdminCounters {

@@ -9,9 +9,9 @@ use crate::figures::age;
 pub use crate::resources::ResourceState;
 pub use longhaul_core::next_hop::Availability as HopStateName;
 use longhaul_relay::CounterValues;
+pub use longhaul_relay::{FlowState, FlowStateName, LegState};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::SocketAddr;
 
 /// State of the process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -328,109 +328,6 @@ enum HopStateInJson {
     SlowStart,
     Ejected,
     Down,
-}
-
-/// A live flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FlowState {
-    /// Its number in this process, from 1.
-    pub flow: u64,
-    /// Name of its tunnel.
-    pub tunnel: String,
-    /// Address and port of the client.
-    pub peer: String,
-    /// Address and port of the sender of the PROXY header that named the client. Absent without a header.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub proxy: Option<String>,
-    /// The command that uses it, such as `RETR a.iso`, if it is an FTP data connection and the command is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transfer: Option<String>,
-    /// The next hop that answered, as configured. Absent until one has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_hop: Option<String>,
-    /// The address that answered. Absent until one has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_hop_address: Option<SocketAddr>,
-    /// Its state.
-    pub state: FlowStateName,
-    /// Time since it was accepted, in seconds.
-    pub age_seconds: f64,
-    /// Number of bytes from the client to the next hop.
-    pub up_bytes: u64,
-    /// Number of bytes from the next hop to the client.
-    pub down_bytes: u64,
-    /// The leg from the client. Absent when the flow has just ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub accept: Option<LegState>,
-    /// The leg to the next hop. Absent until one has answered, and when the flow has just ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dial: Option<LegState>,
-}
-
-/// State of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FlowStateName {
-    /// No next hop has answered yet.
-    #[default]
-    Dialling,
-    /// Both directions are open.
-    Open,
-    /// The client has sent FIN. The other direction is open.
-    AcceptHalfClosed,
-    /// The next hop has sent FIN. The other direction is open.
-    DialHalfClosed,
-    /// Both have sent FIN, and the last bytes are not yet acknowledged.
-    Closing,
-    /// It has just ended.
-    Ended,
-}
-
-impl FlowStateName {
-    /// Returns the state as every view writes it.
-    pub fn text(self) -> &'static str {
-        match self {
-            FlowStateName::Dialling => "dialling",
-            FlowStateName::Open => "open",
-            FlowStateName::AcceptHalfClosed => "client done",
-            FlowStateName::DialHalfClosed => "next hop done",
-            FlowStateName::Closing => "closing",
-            FlowStateName::Ended => "ended",
-        }
-    }
-}
-
-/// A leg of a flow, as the kernel describes it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LegState {
-    /// The relay's own address and port on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub local: Option<SocketAddr>,
-    /// Smoothed round-trip time in milliseconds. Absent if it was never measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rtt_ms: Option<f64>,
-    /// Congestion window, in segments.
-    pub cwnd_segments: u32,
-    /// Number of payload bytes that the relay has retransmitted.
-    pub retrans_bytes: u64,
-    /// The latest delivery rate in bits per second. If the application limits the leg, the rate says nothing about the
-    /// path. Absent if it was never measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delivery_bits_per_second: Option<u64>,
-    /// Largest rate, in bits per second, at which the relay may send on the leg now: its share of a bandwidth cap, or
-    /// `max-pacing-rate`. Absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cap_bits_per_second: Option<u64>,
-    /// Reason why the relay does not send more on the leg at this moment: `application`, `send buffer`, `receive window`,
-    /// `congestion window`, which includes the pacing of the congestion control, or `cap`. Absent if the kernel does not report
-    /// the state of the leg.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<String>,
-    /// Congestion control.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<String>,
 }
 
 /// Events of the control socket and of the HTTP listener, since the start.

@@ -4,15 +4,15 @@
 //! flows are not touched in either case.
 
 use super::error::DaemonError;
-use crate::control::{RelayCommand, Reply};
+use crate::control::RelayCommand;
 use longhaul_config::options::Leg;
 use longhaul_config::{Resolver, Tunnel};
-use longhaul_relay::{Activated, BindError, Checks, FlowView, Gate, Handle, Listener, Relay, Route, Serving, Verifier};
+use longhaul_relay::{Activated, BindError, Checks, Gate, Handle, Listener, Relay, Route, Serving, Verifier};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tracing::info;
 
 /// The tunnels that are served.
@@ -203,7 +203,6 @@ impl Tunnels {
     pub(super) fn obey(&self, command: RelayCommand) {
         // A reply fails when the client does not wait for it.
         match command {
-            RelayCommand::Flows(reply) => self.list_flows(reply),
             RelayCommand::Kill(number, reply) => drop(reply.send(self.relay.kill(number))),
             RelayCommand::Report(reply) => {
                 self.relay.log_groups();
@@ -211,13 +210,6 @@ impl Tunnels {
                 let _ = reply.send(());
             }
         }
-    }
-
-    /// Sends the live flows to `reply`, from another thread, because listing thousands of flows takes milliseconds.
-    fn list_flows(&self, reply: Reply<Vec<FlowView>>) {
-        let relay = self.relay.clone();
-        // This fails when the client does not wait for it.
-        spawn_blocking(move || drop(reply.send(relay.flows())));
     }
 
     /// Ends every listener, as [`stop`](Tunnels::stop) does, until [`reopen`](Tunnels::reopen).

@@ -26,7 +26,7 @@ mod watch;
 use crate::time::now;
 use files::Files;
 use longhaul_core::path::{MIN_ACKED_BYTES, WAN_RTT};
-use longhaul_relay::{FlowView, Relay, lock};
+use longhaul_relay::{FlowState, Relay, lock};
 use longhaul_sys::tcp_info::TcpInfo;
 use row::{TCP_RMEM, TCP_WMEM};
 use sample::Sampler;
@@ -72,7 +72,7 @@ impl Resources {
     }
 
     /// Returns the resources of the last sample, and the buffers that `flows` need. Empty before the first sample.
-    pub(crate) fn states(&self, flows: &[FlowView]) -> Vec<ResourceState> {
+    pub(crate) fn states(&self, flows: &[FlowState]) -> Vec<ResourceState> {
         let mut states = lock(&self.last).clone();
         let legs = || flows.iter().flat_map(|flow| [&flow.accept, &flow.dial]).flatten();
         let largest = |need: fn(&TcpInfo) -> u64| legs().map(|leg| need(&leg.info)).max().unwrap_or(0);
