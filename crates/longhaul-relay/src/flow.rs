@@ -5,8 +5,8 @@ use crate::carry::join;
 use crate::ftp;
 use crate::leg::stream::Stream;
 use crate::live::client::Client;
+use crate::live::flow::Flow;
 use crate::live::how::{Broken, How};
-use crate::live::registry::Flow;
 use crate::probe::answer;
 use crate::reach::dial;
 use crate::reach::dial::{Dialled, NotDialled};
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use crate::leg::leg_state::LegState;
     use crate::leg::stream;
-    use crate::live::flow_state::FlowStateName;
+    use crate::live::flow::FlowStateName;
     use longhaul_config::NextHop;
     use socket2::SockRef;
     use std::io::{ErrorKind, Read, Write};

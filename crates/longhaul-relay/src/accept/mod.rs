@@ -1,6 +1,6 @@
 //! From a listening socket to a client that may have a flow.
 //!
-//! Enters: a listening socket, and the tunnel's part of the configuration. Leaves: a [`Flow`](crate::live::registry::Flow) in the
+//! Enters: a listening socket, and the tunnel's part of the configuration. Leaves: a [`Flow`](crate::live::flow::Flow) in the
 //! registry and its accepted connection, for `flow`; or a reset, for a client that is not allowed or for which there is no room.
 //! May use: every folder.
 

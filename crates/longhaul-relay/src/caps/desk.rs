@@ -4,7 +4,8 @@
 use super::clock::WeekTime;
 use super::pacing::pace;
 use super::rules::Rules;
-use crate::live::registry::{Flow, Registry};
+use crate::live::flow::Flow;
+use crate::live::registry::Registry;
 use crate::lock::lock;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;

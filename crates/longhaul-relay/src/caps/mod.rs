@@ -18,7 +18,8 @@ mod pacing;
 mod rules;
 mod tracker;
 
-use crate::live::registry::{Flow, Registry};
+use crate::live::flow::Flow;
+use crate::live::registry::Registry;
 use crate::lock::lock;
 use clock::{WeekTime, local_time};
 use desk::Shared;

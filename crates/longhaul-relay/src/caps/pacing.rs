@@ -1,6 +1,6 @@
 //! Sets the rate with which the kernel lets a leg send.
 
-use crate::live::registry::Flow;
+use crate::live::flow::Flow;
 use longhaul_config::options::Leg;
 use longhaul_sys::sockopt;
 use longhaul_units::Rate;

@@ -7,7 +7,7 @@
 use super::desk::{Begun, FEW, News, Offers, Shared, sources};
 use super::pacing::pace;
 use super::rules::Rules;
-use crate::live::registry::Flow;
+use crate::live::flow::Flow;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
 use longhaul_core::caps::{Caps, Divider, Member, Sample};

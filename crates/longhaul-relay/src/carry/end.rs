@@ -4,8 +4,8 @@
 use crate::leg::closing;
 use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
+use crate::live::flow::Flow;
 use crate::live::how::How;
-use crate::live::registry::Flow;
 use crate::live::tally::Tally;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;

@@ -1,7 +1,7 @@
 //! Tells of data connections whose dial failed, which views show as the problem of their tunnel.
 
 use crate::live::failure_kind::FailureKind;
-use crate::live::registry::Flow;
+use crate::live::flow::Flow;
 use crate::reach::dial::Unanswered;
 use crate::state::permits::Gate;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 
 use crate::leg::stream::Stream;
 use crate::leg::talk::{poll_receive, send_all};
-use crate::live::registry::Flow;
+use crate::live::flow::Flow;
 use crate::random;
 use crate::state::shared::Relay;
 use longhaul_core::wire::answer::{Frame, Frames, PROOF_BYTES};

@@ -2,7 +2,7 @@
 
 use crate::leg::setup::failed;
 use crate::leg::stream::Stream;
-use crate::live::registry::Flow;
+use crate::live::flow::Flow;
 use longhaul_config::Tunnel;
 use longhaul_core::proxy_header::{self, Ends};
 use longhaul_sys::splice;

@@ -1,7 +1,7 @@
 //! The two legs of a carried flow, and the state that its two pumps share.
 
 use crate::leg::stream::Stream;
-use crate::live::registry::Flow;
+use crate::live::flow::Flow;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;

@@ -6,7 +6,7 @@ use crate::leg::local_ports::LocalPorts;
 use crate::leg::low_water::Marks;
 use crate::leg::setup;
 use crate::live::counters::{CounterValues, Counters};
-use crate::live::flow_state::FlowState;
+use crate::live::flow::FlowState;
 use crate::live::own_probes::OwnProbes;
 use crate::live::registry::Registry;
 use crate::live::tally::Tally;

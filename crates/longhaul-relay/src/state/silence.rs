@@ -9,7 +9,8 @@
 
 use crate::leg::sample::silent_leg;
 use crate::leg::stream::Stream;
-use crate::live::registry::{Flow, Registry};
+use crate::live::flow::Flow;
+use crate::live::registry::Registry;
 use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
 use longhaul_core::silence::{ACTIVE, Check, Keepalive, MIN_AGE, Silence};
 use longhaul_sys::tcp_info::TcpInfo;

@@ -1,0 +1,372 @@
+//! A live flow: its task writes its state, and other tasks read it.
+//!
+//! A flow is one allocation, made when its connection is accepted. Its task writes it by plain atomics, so readers never stop it.
+//! [`FlowState`] is a copy of it, as every view shows it.
+
+use crate::leg::leg_state::{self, LegState};
+use crate::leg::stream::Stream;
+use crate::live::client::Client;
+use crate::live::counters::Counters;
+use crate::live::cut::Cut;
+use crate::live::data_peer::{Met, Naming};
+use crate::live::how::How;
+use crate::live::moment::Moment;
+use crate::live::pulse::Pulse;
+use crate::live::tally::Tally;
+use longhaul_config::options::Leg;
+use longhaul_config::{NextHop, Tunnel};
+use longhaul_core::ftp::Transfer;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// A live flow. Its task writes it, and every task may read it.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    /// Its number in this process, from 1. A later flow has a higher one.
+    pub(crate) number: u64,
+    /// Its tunnel, as it was when the flow began.
+    pub(crate) tunnel: Arc<Tunnel>,
+    /// The counters of its tunnel.
+    pub(crate) counters: Arc<Counters>,
+    client: Client,
+    /// Time when it was accepted.
+    pub(crate) began: Moment,
+    /// The order to end it.
+    pub(crate) cut: Cut,
+    /// Whether it moves bytes.
+    pub(crate) pulse: Pulse,
+    /// Weak, so that the flow's task closes the sockets even while others look at the flow.
+    accept: Weak<Stream>,
+    dialled: OnceLock<Dialled>,
+    /// Number of bytes that the sinks have taken, by direction.
+    up: AtomicU64,
+    down: AtomicU64,
+    /// Whether the pump of each direction waits for its sink.
+    up_blocked: AtomicBool,
+    down_blocked: AtomicBool,
+    /// The legs whose FIN was passed on: 1 is the accept leg's, 2 the dial leg's.
+    fins: AtomicU8,
+    how: OnceLock<How>,
+}
+
+/// The dial leg of a flow.
+#[derive(Debug)]
+struct Dialled {
+    stream: Weak<Stream>,
+    /// The next hop, as an index into the tunnel's `to`.
+    hop: u32,
+    /// Time from accept to the next hop's answer, in µs. At most 71 minutes.
+    dial_us: u32,
+    address: SocketAddr,
+}
+
+/// A live flow at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowState {
+    /// Its number in this process, from 1.
+    pub flow: u64,
+    /// Name of its tunnel.
+    pub tunnel: String,
+    /// Address and port of the client.
+    pub peer: String,
+    /// Address and port of the sender of the PROXY header that named the client. Absent without a header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
+    /// The command that uses it, such as `RETR a.iso`, if it is an FTP data connection and the command is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<String>,
+    /// The next hop that answered, as configured. Absent until one has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_hop: Option<String>,
+    /// The address that answered. Absent until one has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_hop_address: Option<SocketAddr>,
+    /// Its state.
+    pub state: FlowStateName,
+    /// Time since it was accepted, in seconds.
+    pub age_seconds: f64,
+    /// Number of bytes from the client to the next hop.
+    pub up_bytes: u64,
+    /// Number of bytes from the next hop to the client.
+    pub down_bytes: u64,
+    /// The leg from the client. Absent when the flow has just ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept: Option<LegState>,
+    /// The leg to the next hop. Absent until one has answered, and when the flow has just ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dial: Option<LegState>,
+}
+
+/// State of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowStateName {
+    /// No next hop has answered yet.
+    #[default]
+    Dialling,
+    /// Both directions are open.
+    Open,
+    /// The client has sent FIN. The other direction is open.
+    AcceptHalfClosed,
+    /// The next hop has sent FIN. The other direction is open.
+    DialHalfClosed,
+    /// Both have sent FIN, and the last bytes are not yet acknowledged.
+    Closing,
+    /// It has just ended.
+    Ended,
+}
+
+impl FlowStateName {
+    /// Returns the state as every view writes it.
+    pub fn text(self) -> &'static str {
+        match self {
+            FlowStateName::Dialling => "dialling",
+            FlowStateName::Open => "open",
+            FlowStateName::AcceptHalfClosed => "client done",
+            FlowStateName::DialHalfClosed => "next hop done",
+            FlowStateName::Closing => "closing",
+            FlowStateName::Ended => "ended",
+        }
+    }
+}
+
+impl Flow {
+    pub(super) fn new(tunnel: Arc<Tunnel>, counters: &Arc<Counters>, client: Client, accept: &Arc<Stream>) -> Flow {
+        Flow {
+            number: 0,
+            tunnel,
+            counters: counters.clone(),
+            client,
+            began: Moment::now(),
+            cut: Cut::default(),
+            pulse: Pulse::new(),
+            accept: Arc::downgrade(accept),
+            dialled: OnceLock::new(),
+            up: AtomicU64::new(0),
+            down: AtomicU64::new(0),
+            up_blocked: AtomicBool::new(false),
+            down_blocked: AtomicBool::new(false),
+            fins: AtomicU8::new(0),
+            how: OnceLock::new(),
+        }
+    }
+
+    /// Records that next hop `hop` of the tunnel has answered from `address`. Only the first call has an effect.
+    pub(crate) fn connected(&self, hop: usize, address: SocketAddr, dial: &Arc<Stream>) {
+        // A tunnel never has more next hops than fit into a u32.
+        let hop = u32::try_from(hop).unwrap_or(u32::MAX);
+        let dial_us = u32::try_from(self.began.elapsed().as_micros()).unwrap_or(u32::MAX);
+        if self.dialled.set(Dialled { stream: Arc::downgrade(dial), hop, dial_us, address }).is_ok() {
+            self.counters.distributions.dialled(dial_us);
+        }
+        self.client.dialled();
+    }
+
+    /// Records that the sink of the direction out of `source` has taken `bytes` so far.
+    pub(crate) fn carried(&self, source: Leg, bytes: u64) {
+        match source {
+            Leg::Accept => self.up.store(bytes, Relaxed),
+            Leg::Dial => self.down.store(bytes, Relaxed),
+        }
+    }
+
+    /// Records that the pump out of `source` begins or ends to wait for its sink.
+    pub(crate) fn set_blocked(&self, source: Leg, is_blocked: bool) {
+        self.blocked(source).store(is_blocked, Relaxed);
+    }
+
+    /// Whether the pump out of `source` waits for its sink.
+    pub(crate) fn is_blocked(&self, source: Leg) -> bool {
+        self.blocked(source).load(Relaxed)
+    }
+
+    fn blocked(&self, source: Leg) -> &AtomicBool {
+        match source {
+            Leg::Accept => &self.up_blocked,
+            Leg::Dial => &self.down_blocked,
+        }
+    }
+
+    /// Records that the FIN of `source` was passed on.
+    pub(crate) fn passed_fin(&self, source: Leg) {
+        self.fins.fetch_or(fin_of(source), Relaxed);
+    }
+
+    /// Records why the flow ended. Only the first call has an effect.
+    pub(crate) fn ended(&self, how: How) {
+        let _ = self.how.set(how);
+        self.client.dialled();
+    }
+
+    /// Returns the address of the client.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.client.address()
+    }
+
+    /// Returns the command that uses it, if it is an FTP data connection and the command is known.
+    pub(crate) fn transfer(&self) -> Option<Transfer> {
+        self.client.transfer()
+    }
+
+    /// Returns what the control connection knows of it, if it is an FTP data connection.
+    pub(crate) fn naming(&self) -> Option<&Arc<Naming>> {
+        self.client.naming()
+    }
+
+    /// Whether it is an FTP data connection.
+    pub(crate) fn is_data(&self) -> bool {
+        self.client.is_data()
+    }
+
+    /// Takes its dial leg and the address of the peer there, if that peer connected to us.
+    pub(crate) fn take_met(&self) -> Option<Met> {
+        self.client.take_met()
+    }
+
+    /// Whether it comes from the next hop of its tunnel, as an FTP data connection of a client in active mode does. Up is then towards
+    /// the client.
+    pub(crate) fn is_turned(&self) -> bool {
+        self.client.is_turned()
+    }
+
+    /// Whether its first bytes may be a probe.
+    pub(crate) fn may_be_probe(&self) -> bool {
+        self.client.may_be_probe()
+    }
+
+    /// Whether it is a probe that this process makes of its own tunnel.
+    pub(crate) fn is_own_probe(&self) -> bool {
+        self.client.is_own()
+    }
+
+    /// Returns the address of the proxy that named the client. `None` for a client that connected to us.
+    pub(crate) fn proxy(&self) -> Option<SocketAddr> {
+        self.client.via().map(|via| via.proxy)
+    }
+
+    /// Returns the address that the client connected to: by the PROXY header, or our end of the accept leg. `None` when
+    /// the accept leg is closed.
+    pub(crate) fn client_to(&self) -> Option<SocketAddr> {
+        match self.client.via() {
+            Some(via) => Some(via.to),
+            None => self.stream(Leg::Accept)?.local(),
+        }
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.how.get().is_some()
+    }
+
+    /// Returns the number of bytes that it has carried so far.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally { up: self.up.load(Relaxed), down: self.down.load(Relaxed) }
+    }
+
+    /// Returns the next hop that answered, and its address.
+    pub(crate) fn next_hop(&self) -> Option<(&NextHop, SocketAddr)> {
+        let Dialled { hop, address, .. } = self.dialled.get()?;
+        Some((self.tunnel.to.get(*hop as usize)?, *address))
+    }
+
+    /// Returns the time from accept to the next hop's answer, in µs.
+    pub(crate) fn dial_us(&self) -> Option<u32> {
+        Some(self.dialled.get()?.dial_us)
+    }
+
+    /// Whether a next hop has answered.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.dialled.get().is_some()
+    }
+
+    /// Returns the connection of `leg`, unless it is closed or not made yet.
+    pub(crate) fn stream(&self, leg: Leg) -> Option<Arc<Stream>> {
+        match leg {
+            Leg::Accept => self.accept.upgrade(),
+            Leg::Dial => self.dialled.get()?.stream.upgrade(),
+        }
+    }
+
+    /// Returns the flow at this moment, and asks the kernel about both legs: six system calls.
+    pub(super) fn state(&self) -> FlowState {
+        let leg = |leg: Leg| Some(LegState::of(&*self.stream(leg)?, self.is_sink_blocked(leg)));
+        let (next_hop, tally) = (self.next_hop(), self.tally());
+        FlowState {
+            flow: self.number,
+            tunnel: self.tunnel.name.clone(),
+            peer: self.peer().to_string(),
+            proxy: self.proxy().map(|proxy| proxy.to_string()),
+            transfer: self.transfer().map(|transfer| transfer.to_string()),
+            next_hop: next_hop.map(|(hop, _)| hop.to_string()),
+            next_hop_address: next_hop.map(|(_, address)| address),
+            state: self.state_name(),
+            age_seconds: self.began.elapsed().as_secs_f64(),
+            up_bytes: tally.up,
+            down_bytes: tally.down,
+            accept: leg(Leg::Accept),
+            dial: leg(Leg::Dial),
+        }
+    }
+
+    fn state_name(&self) -> FlowStateName {
+        match self.fins.load(Relaxed) {
+            _ if self.has_ended() => FlowStateName::Ended,
+            _ if !self.is_connected() => FlowStateName::Dialling,
+            0 => FlowStateName::Open,
+            ACCEPT_FIN => FlowStateName::AcceptHalfClosed,
+            DIAL_FIN => FlowStateName::DialHalfClosed,
+            _ => FlowStateName::Closing,
+        }
+    }
+
+    /// Observes both legs for the distributions of the tunnel. One system call each.
+    pub(super) fn sample(&self) {
+        for leg in Leg::ALL {
+            let look = self.stream(leg).and_then(|stream| leg_state::look(&stream, self.is_sink_blocked(leg)));
+            look.into_iter().for_each(|(info, limit)| self.counters.distributions.sample(leg, &info, limit));
+        }
+    }
+
+    /// Whether the pump into `leg`, which is the one out of the other leg, waits for it.
+    fn is_sink_blocked(&self, leg: Leg) -> bool {
+        self.is_blocked(leg.other())
+    }
+}
+
+/// Returns the bit of a leg's FIN in [`Flow::fins`].
+fn fin_of(leg: Leg) -> u8 {
+    match leg {
+        Leg::Accept => ACCEPT_FIN,
+        Leg::Dial => DIAL_FIN,
+    }
+}
+
+const ACCEPT_FIN: u8 = 1;
+const DIAL_FIN: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leg::stream::pair;
+
+    #[tokio::test]
+    async fn a_flow_tells_how_far_it_has_come() {
+        let leg = Arc::new(pair().0);
+        let listen = SocketAddr::from(([127, 0, 0, 1], 1));
+        let tunnel = Arc::new(Tunnel::new("one", listen, Vec::new()));
+        let flow = Flow::new(tunnel, &Arc::default(), listen.into(), &leg);
+        flow.passed_fin(Leg::Dial);
+        assert_eq!(flow.state_name(), FlowStateName::Dialling);
+        flow.connected(0, listen, &leg);
+        assert_eq!(flow.state_name(), FlowStateName::DialHalfClosed);
+        flow.passed_fin(Leg::Accept);
+        assert_eq!(flow.state_name(), FlowStateName::Closing);
+        flow.ended(How::Finished);
+        assert_eq!(flow.state_name(), FlowStateName::Ended);
+        drop(leg);
+        assert!(flow.state().accept.is_none() && flow.state().dial.is_none(), "the sockets are closed");
+    }
+}
