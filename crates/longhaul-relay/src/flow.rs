@@ -14,10 +14,10 @@ use crate::reach::fast_open;
 use crate::reach::proxy_out::Header;
 use crate::state::hops::{Chosen, Hops};
 use crate::state::legs::Legs;
-use crate::state::permits::Gate;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
+use longhaul_config::Protocol;
 use longhaul_config::options::Leg;
-use longhaul_config::{Protocol, Tunnel};
 use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
@@ -28,19 +28,18 @@ use tracing::{Level, debug, enabled, warn};
 const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
 
 /// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
-/// read. `gate` is the tunnel's; `permit` is dropped when the flow and its FTP data connections are over.
+/// read. `permit` is dropped when the flow and its FTP data connections are over.
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
 pub(crate) fn run(
     relay: Arc<Relay>,
-    tunnel: Arc<Tunnel>,
-    gate: Arc<Gate>,
+    tunnel: Arc<ServedTunnel>,
     accept: Stream,
     client: impl Into<Client>,
     permit: impl Any + Send + Sync,
 ) -> impl Future<Output = ()> + Send {
     let accept = Arc::new(accept);
-    let live = Live::begin(relay, gate, tunnel, client.into(), &accept);
+    let live = Live::begin(relay, tunnel, client.into(), &accept);
     async move {
         // Boxed, because the dial's states would otherwise be part of every idle flow.
         let reached = Box::pin(reach(&live, &accept)).await;
@@ -84,37 +83,36 @@ enum Held<P> {
 /// of its next hop.
 struct Live {
     relay: Arc<Relay>,
-    gate: Arc<Gate>,
+    tunnel: Arc<ServedTunnel>,
     flow: Arc<Flow>,
 }
 
 impl Live {
-    fn begin(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>, client: Client, accept: &Arc<Stream>) -> Live {
-        gate.counters.count(|counters| &counters.accepted);
-        gate.counters.count(|counters| &counters.flows_now);
-        let flow = relay.registry.add(tunnel, &gate.counters, client, accept);
+    fn begin(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, client: Client, accept: &Arc<Stream>) -> Live {
+        tunnel.counters.count(|counters| &counters.accepted);
+        tunnel.counters.count(|counters| &counters.flows_now);
+        let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, client, accept);
         let proxy = flow.proxy().map(tracing::field::display);
         debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), proxy, "flow began");
-        Live { relay, gate, flow }
+        Live { relay, tunnel, flow }
     }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
         if let Some((hop, _)) = self.flow.next_hop() {
-            self.gate.hops.ended(hop);
+            self.tunnel.hops.ended(hop);
         }
         self.relay.registry.remove(&self.flow);
-        self.gate.counters.uncount(|counters| &counters.flows_now);
+        self.tunnel.counters.uncount(|counters| &counters.flows_now);
     }
 }
 
 /// Dials, unless the client gives up or the flow is cut before a next hop answers.
 async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
-    let Live { relay, gate, flow } = live;
-    let tunnel = &flow.tunnel;
+    let Live { relay, tunnel, flow } = live;
     if let Some((stream, address)) = flow.take_met() {
-        gate.hops.claim(&gate.counters, tunnel, 0).answered(Duration::ZERO);
+        tunnel.hops.claim(&tunnel.counters, &tunnel.settings, 0).answered(Duration::ZERO);
         return Ok(connected(live, Dialled { stream, hop: 0, address, early: 0 }));
     }
     let header = Header::of(flow);
@@ -122,13 +120,13 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         return Err(how);
     }
     let Some(chosen) = choose(live, accept).await else {
-        let names: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
+        let names: Vec<String> = tunnel.settings.to.iter().map(ToString::to_string).collect();
         warn_of_dial(live, &format!("every next hop is down by its checks: {}", names.join(", ")));
         return Err(How::DialFailed);
     };
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
-        dialled = dial::dial(relay, gate, tunnel, chosen, accept, &header) => dialled,
+        dialled = dial::dial(relay, tunnel, chosen, accept, &header) => dialled,
         () = accept.failed() => return Err(How::Reset(Leg::Accept)),
         how = flow.cut.given() => return Err(how),
     };
@@ -142,7 +140,7 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(unanswered)) => {
             warn_of_dial(live, &unanswered.why);
-            ftp::note_failed_dial(gate, flow, &unanswered);
+            ftp::note_failed_dial(tunnel, flow, &unanswered);
             answer::tell_dial_failed(relay, flow, accept, unanswered).await;
             Err(How::DialFailed)
         }
@@ -170,10 +168,10 @@ fn connected(Live { flow, .. }: &Live, Dialled { stream, hop, address, early }: 
 
 /// Chooses the next hops to dial. `None` if all are down by their checks, unless a probe asks: it shall find the broken stage
 /// itself.
-async fn choose<'a>(Live { gate, flow, .. }: &'a Live, accept: &Stream) -> Option<Chosen<'a>> {
-    let chosen = gate.hops.choose(&gate.counters, &flow.tunnel, flow.peer().ip());
+async fn choose<'a>(Live { tunnel, flow, .. }: &'a Live, accept: &Stream) -> Option<Chosen<'a>> {
+    let chosen = tunnel.hops.choose(&tunnel.counters, &tunnel.settings, flow.peer().ip());
     match chosen.order.is_empty() {
-        true => answer::begins(accept).await.then(|| Hops::every(&flow.tunnel)),
+        true => answer::begins(accept).await.then(|| Hops::every(&tunnel.settings)),
         false => Some(chosen),
     }
 }
@@ -211,15 +209,15 @@ where
     let (legs, permit) = (begin_to_carry(live, accept, dial), Arc::new(permit));
     let how = tokio::select! {
         biased;
-        how = ftp::run(&live.relay, &live.gate, &legs, permit.clone(), start_data) => how,
+        how = ftp::run(&live.relay, &live.tunnel, &legs, permit.clone(), start_data) => how,
         how = legs.flow.cut.given() => how,
     };
     (how, Held::Shared(permit))
 }
 
 /// Starts the flow of an FTP data connection.
-fn start_data(ftp::NewFlow { relay, tunnel, gate, accept, client, place }: ftp::NewFlow) {
-    tokio::spawn(run(relay, tunnel, gate, accept, client, place));
+fn start_data(ftp::NewFlow { relay, tunnel, accept, client, place }: ftp::NewFlow) {
+    tokio::spawn(run(relay, tunnel, accept, client, place));
 }
 
 /// Hands the flow to those who watch its legs.
@@ -262,7 +260,7 @@ mod tests {
     use crate::leg::leg_state::LegState;
     use crate::leg::stream;
     use crate::live::flow::FlowStateName;
-    use longhaul_config::NextHop;
+    use longhaul_config::{NextHop, Tunnel};
     use socket2::SockRef;
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, SocketAddr};
@@ -279,7 +277,7 @@ mod tests {
         assert_eq!(read.unwrap(), 7);
     }
 
-    fn size_of_future<A, B, C, D, E, F, R>(_: impl Fn(A, B, C, D, E, F) -> R) -> usize {
+    fn size_of_future<A, B, C, D, E, R>(_: impl Fn(A, B, C, D, E) -> R) -> usize {
         size_of::<R>()
     }
 
@@ -287,8 +285,8 @@ mod tests {
     /// runtime adds about 100 bytes to the future, and allocates it in steps of 128.
     #[test]
     fn an_idle_flow_is_small() {
-        let task = size_of_future(|relay, tunnel, gate, accept, peer: SocketAddr, permit: u64| {
-            run(relay, tunnel, gate, accept, peer, permit)
+        let task = size_of_future(|relay, tunnel, accept, peer: SocketAddr, permit: u64| {
+            run(relay, tunnel, accept, peer, permit)
         });
         let flow = size_of::<Flow>();
         assert!(task <= 440 && flow <= 192, "a flow has grown to {task} bytes of future and {flow} in the registry");
@@ -310,7 +308,7 @@ mod tests {
         // As our own listener sets it.
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
         let relay = Relay::new(100);
-        tokio::spawn(run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
+        tokio::spawn(run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ()));
         // The flow dials in its first turn. It gets no other turn before the next await here.
         tokio::task::yield_now().await;
         let mut answers = server.accept().unwrap().0;
@@ -335,7 +333,7 @@ mod tests {
         drop(client);
         let relay = Relay::new(100);
         let (accept, dial) = (Arc::new(accept), Arc::new(dial));
-        let live = Live::begin(relay.clone(), relay.gate(), Arc::new(tunnel), peer.into(), &accept);
+        let live = Live::begin(relay.clone(), relay.tunnel(Arc::new(tunnel)), peer.into(), &accept);
         live.flow.connected(0, next_hop, &dial);
         assert_eq!(carry_ftp(&live, &accept, &dial, ()).await.0, How::Reset(Leg::Accept));
         drop((live, accept, dial));
@@ -358,7 +356,7 @@ mod tests {
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
         let relay = Relay::new(100);
         let view = || relay.flows().pop().unwrap();
-        let task = run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ());
+        let task = run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ());
         assert!(view().state == FlowStateName::Dialling && view().next_hop.is_none() && view().dial.is_none());
         let flow = tokio::spawn(task);
         let (far, dial_local) = server.accept().await.unwrap();
@@ -412,7 +410,7 @@ mod tests {
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         let relay = Relay::new(100);
-        let flow = tokio::spawn(run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
+        let flow = tokio::spawn(run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ()));
         let (far, _) = server.accept().await.unwrap();
         pass(&client, &far).await;
 

@@ -39,7 +39,7 @@ mod reach;
 mod state;
 pub mod verify;
 
-pub use accept::{Activated, BindError, Handle, Listener, Route, Serving};
+pub use accept::{Activated, BindError, Handle, Listener, Serving};
 pub use leg::LegState;
 pub use live::{
     Bucket, CounterValues, Counters, DataProblemView, Distributions, FlowState, FlowStateName, HistogramValues, How,
@@ -50,6 +50,6 @@ pub use names::{NameView, Unresolved, unresolved};
 pub use probe::Verifier;
 pub use reach::Checks;
 pub use state::{
-    AddressLoad, CheckRefusal, FailureView, Gate, GoneAddress, GroupView, HopsView, Load, NextHopView, Relay,
+    AddressLoad, CheckRefusal, FailureView, GoneAddress, GroupView, HopsView, Load, NextHopView, Relay, ServedTunnel,
     TunnelLoad, WaitView,
 };

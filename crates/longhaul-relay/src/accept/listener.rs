@@ -8,7 +8,8 @@ use crate::accept::source_limits;
 use crate::flow;
 use crate::leg::setup::{self, Protocol, failed};
 use crate::leg::stream::{Stream, watched};
-use crate::state::permits::{Gate, Permit};
+use crate::state::permits::Permit;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{self, Leg, LegOptions, Mismatch, row};
@@ -39,20 +40,10 @@ pub struct Listener {
 /// The tunnels of one listener: its own, or, for a replaced listener, those that have its addresses now.
 #[derive(Clone, Debug)]
 pub struct Serving {
-    /// One route. A replaced listener has a route for each tunnel that covers a part of its address, and none once
-    /// these are removed.
-    pub routes: Vec<Route>,
+    /// One tunnel. A replaced listener has each tunnel that covers a part of its address, and none once these are removed.
+    pub tunnels: Vec<Arc<ServedTunnel>>,
     /// Whether other listeners have its address, so that it serves only for a moment more.
     pub replaced: bool,
-}
-
-/// A tunnel, and its permits.
-#[derive(Clone, Debug)]
-pub struct Route {
-    /// Its settings for the next connection.
-    pub tunnel: Arc<Tunnel>,
-    /// Its permits.
-    pub gate: Arc<Gate>,
 }
 
 /// Why a tunnel cannot start.
@@ -167,7 +158,7 @@ impl Listener {
             tokio::select! {
                 biased;
                 changed = serving.changed() => {
-                    if changed.is_err() || serving.borrow().routes.is_empty() {
+                    if changed.is_err() || serving.borrow().tunnels.is_empty() {
                         break;
                     }
                 }
@@ -183,10 +174,10 @@ impl Listener {
     /// Starts a flow for each connection in the listen queue that gets a permit. Closing the listener resets the
     /// others. Not for a socket from systemd: its next listener serves the queue.
     fn sweep(&self, relay: &Arc<Relay>, serving: &watch::Receiver<Serving>) {
-        let Some(Route { gate, .. }) = serving.borrow().routes.first().cloned() else { return };
+        let Some(tunnel) = serving.borrow().tunnels.first().cloned() else { return };
         // At most as many as the queue holds. Otherwise a flood of refused clients would keep this worker busy.
         for _ in 0..BACKLOG {
-            let Ok(permit) = gate.try_enter() else { break };
+            let Ok(permit) = tunnel.try_enter() else { break };
             let Ok((accept, peer)) = accept(self.socket.get_ref().as_fd()) else { break };
             self.start(relay, serving, permit, accept, peer);
         }
@@ -195,16 +186,16 @@ impl Listener {
     async fn next(&self, relay: &Arc<Relay>, serving: &watch::Receiver<Serving>, pause: &mut Duration) {
         let Ok(mut waiting) = self.socket.readable().await else { return };
         // A listener without a tunnel is about to end and admits nobody.
-        let route = serving.borrow().routes.first().cloned();
-        let Some(Route { tunnel, gate }) = route else { return pending().await };
+        let first = serving.borrow().tunnels.first().cloned();
+        let Some(tunnel) = first else { return pending().await };
         // Before accept, so that a connection without a permit stays in the listen queue. After a connection has come,
         // so that an unused tunnel holds no permit.
-        let permit = match gate.try_enter() {
+        let permit = match tunnel.try_enter() {
             Ok(permit) => permit,
             // Readiness can be left over from the last connection. If none waits now, the log must not say that
             // connections wait.
             Err(_) if matches!(waiting.try_io(|socket| connection_waits(socket.get_ref())), Err(_nobody)) => return,
-            Err(_) => gate.enter(&relay.lines, &tunnel.name).await,
+            Err(_) => tunnel.enter(&relay.lines).await,
         };
         match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
             Ok(Ok((accept, peer))) => {
@@ -214,7 +205,7 @@ impl Listener {
             Err(_nobody) => {}
             Ok(Err(err)) if is_about_one_connection(&err) => {}
             Ok(Err(err)) => {
-                cannot_accept(relay, &gate, &tunnel.name, &failed("accept4", &err));
+                cannot_accept(relay, &tunnel, &failed("accept4", &err));
                 drop(permit);
                 sleep(*pause).await;
                 *pause = (*pause * 2).min(LAST_PAUSE);
@@ -233,35 +224,37 @@ impl Listener {
         peer: SocketAddr,
     ) {
         let accept = Socket::from(accept);
-        let Some((Route { tunnel, gate }, mut permit)) = admit(&serving.borrow(), &accept, permit) else { return };
+        let Some((tunnel, mut permit)) = admit(&serving.borrow(), &accept, permit) else { return };
         if self.adopted {
-            catch_up(relay, &tunnel, &accept, peer);
+            catch_up(relay, &tunnel.settings, &accept, peer);
         }
         let is_own = relay.own_probes.accepted(peer);
         // Before the socket is registered with the runtime, so that a flood of refused clients uses no epoll watches.
-        if !is_own && (!is_allowed(relay, &gate, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit))
-        {
+        if !is_own && (!is_allowed(relay, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit)) {
             return;
         }
         // Behind a proxy, the source is known only after its header.
-        if !is_own && tunnel.proxy_in.is_none() && !source_limits::admit(relay, &tunnel, &peer.into(), &mut permit) {
+        if !is_own
+            && tunnel.settings.proxy_in.is_none()
+            && !source_limits::admit(relay, &tunnel, &peer.into(), &mut permit)
+        {
             return;
         }
         match Stream::new(accept) {
             Ok(accept) => {
                 let relay = relay.clone();
-                match tunnel.proxy_in {
-                    _ if is_own => tokio::spawn(own_flow::run(Arrived { relay, tunnel, gate, accept, peer, permit })),
-                    None => tokio::spawn(flow::run(relay, tunnel, gate, accept, peer, permit)),
+                match tunnel.settings.proxy_in {
+                    _ if is_own => tokio::spawn(own_flow::run(Arrived { relay, tunnel, accept, peer, permit })),
+                    None => tokio::spawn(flow::run(relay, tunnel, accept, peer, permit)),
                     Some(accepts) => {
-                        tokio::spawn(proxy_in::run(accepts, Arrived { relay, tunnel, gate, accept, peer, permit }))
+                        tokio::spawn(proxy_in::run(accepts, Arrived { relay, tunnel, accept, peer, permit }))
                     }
                 };
             }
             // The kernel has no memory or no epoll watch left. The connection is reset.
             Err(err) => {
                 let err = failed("epoll_ctl(EPOLL_CTL_ADD)", &err).hint("ENOSPC: raise fs.epoll.max_user_watches");
-                cannot_accept(relay, &gate, &tunnel.name, &err);
+                cannot_accept(relay, &tunnel, &err);
             }
         }
     }
@@ -269,30 +262,30 @@ impl Listener {
 
 impl Serving {
     /// Returns the one tunnel of a listener that is not replaced.
-    pub fn one(tunnel: Arc<Tunnel>, gate: Arc<Gate>) -> Serving {
-        Serving { routes: vec![Route { tunnel, gate }], replaced: false }
+    pub fn one(tunnel: Arc<ServedTunnel>) -> Serving {
+        Serving { tunnels: vec![tunnel], replaced: false }
     }
 
     /// Returns the tunnel for the accepted connection `accept`.
-    fn route(&self, accept: &Socket) -> Option<Route> {
+    fn tunnel(&self, accept: &Socket) -> Option<Arc<ServedTunnel>> {
         if !self.replaced {
-            return self.routes.first().cloned();
+            return self.tunnels.first().cloned();
         }
         let came_to = accept.local_addr().ok()?.as_socket()?;
-        self.routes.iter().find(|route| longhaul_config::covers_same(route.tunnel.listen, came_to)).cloned()
+        self.tunnels.iter().find(|tunnel| longhaul_config::covers_same(tunnel.settings.listen, came_to)).cloned()
     }
 }
 
 /// Returns the tunnel that carries `accept`, with a permit of that tunnel, or `None` when there is no such tunnel or
 /// permit. `permit` belongs to the first tunnel that the listener had before accept(2).
-fn admit(serving: &Serving, accept: &Socket, permit: Permit) -> Option<(Route, Permit)> {
-    let route = serving.route(accept)?;
-    match permit.is_of(&route.gate) {
-        true => Some((route, permit)),
+fn admit(serving: &Serving, accept: &Socket, permit: Permit) -> Option<(Arc<ServedTunnel>, Permit)> {
+    let tunnel = serving.tunnel(accept)?;
+    match tunnel.gave(&permit) {
+        true => Some((tunnel, permit)),
         false => {
             drop(permit);
-            let permit = route.gate.try_enter().ok()?;
-            Some((route, permit))
+            let permit = tunnel.try_enter().ok()?;
+            Some((tunnel, permit))
         }
     }
 }
@@ -381,16 +374,17 @@ fn with_remedy(err: SysError, address: &SocketAddr) -> SysError {
     }
 }
 
-fn is_allowed(relay: &Relay, gate: &Gate, tunnel: &Tunnel, peer: SocketAddr) -> bool {
+fn is_allowed(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr) -> bool {
+    let Tunnel { name, allow, .. } = &*tunnel.settings;
     // An IPv4 client of an IPv6 listener has the address ::ffff:a.b.c.d.
     let ip = peer.ip().to_canonical();
-    if tunnel.allow.is_empty() || tunnel.allow.iter().any(|net| net.contains(&ip)) {
+    if allow.is_empty() || allow.iter().any(|net| net.contains(&ip)) {
         return true;
     }
-    gate.counters.count(|counters| &counters.refused);
-    gate.counters.count(|counters| &counters.not_allowed);
-    if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
-        warn!(tunnel = %tunnel.name, %peer, more, "refused: not in `allow`");
+    tunnel.counters.count(|counters| &counters.refused);
+    tunnel.counters.count(|counters| &counters.not_allowed);
+    if let Some(more) = relay.lines.refused.pass(name, Instant::now()) {
+        warn!(tunnel = %name, %peer, more, "refused: not in `allow`");
     }
     false
 }
@@ -398,14 +392,15 @@ fn is_allowed(relay: &Relay, gate: &Gate, tunnel: &Tunnel, peer: SocketAddr) -> 
 /// Whether the client is a next hop of the tunnel, and too many flows have such clients already. Such a client may be
 /// another relay that dials the flows of this one. Its reset travels all the way round, and every flow of the loop
 /// ends.
-fn is_echo_too_many(relay: &Relay, tunnel: &Tunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
-    if !relay.served.is_next_hop(tunnel, peer.ip()) || permit.note_next_hop() {
+fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
+    if !relay.served.is_next_hop(&tunnel.settings, peer.ip()) || permit.note_next_hop() {
         return false;
     }
-    permit.counters().count(|counters| &counters.refused);
-    permit.counters().count(|counters| &counters.not_allowed);
-    if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
-        warn!(tunnel = %tunnel.name, %peer, more, "refused: too many flows from this tunnel's own next hop; \
+    tunnel.counters.count(|counters| &counters.refused);
+    tunnel.counters.count(|counters| &counters.not_allowed);
+    let name = &tunnel.settings.name;
+    if let Some(more) = relay.lines.refused.pass(name, Instant::now()) {
+        warn!(tunnel = %name, %peer, more, "refused: too many flows from this tunnel's own next hop; \
             do two relays point at each other?");
     }
     true
@@ -418,10 +413,11 @@ fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {
     }
 }
 
-fn cannot_accept(relay: &Relay, gate: &Gate, tunnel: &str, err: &SysError) {
-    gate.counters.count(|counters| &counters.accept_errors);
-    if let Some(more) = relay.lines.accept.pass(tunnel, Instant::now()) {
-        warn!(tunnel, %err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
+fn cannot_accept(relay: &Relay, tunnel: &ServedTunnel, err: &SysError) {
+    tunnel.counters.count(|counters| &counters.accept_errors);
+    let name = &*tunnel.settings.name;
+    if let Some(more) = relay.lines.accept.pass(name, Instant::now()) {
+        warn!(tunnel = name, %err, more, "cannot accept, trying again; EMFILE: raise RLIMIT_NOFILE, ENFILE: fs.file-max");
     }
 }
 
@@ -516,7 +512,6 @@ mod tests {
         let mut tunnel = Tunnel::new("one", SocketAddr::from(([127, 0, 0, 1], 0)), vec![to]);
         let listener = Listener::bind(&tunnel).unwrap();
         let address = listener.socket.get_ref().local_addr().unwrap().as_socket().unwrap();
-        let gate = relay.gate();
         let (done, mut clients_done) = tokio::sync::oneshot::channel();
         let clients = std::thread::spawn(move || {
             for _ in 0..3 {
@@ -530,7 +525,7 @@ mod tests {
             done.send(()).unwrap();
         });
         tunnel.allow = vec!["192.0.2.77/32".parse().unwrap()]; // RFC 5737: belongs to nobody
-        let (sender, serving) = watch::channel(Serving::one(Arc::new(tunnel), gate));
+        let (sender, serving) = watch::channel(Serving::one(relay.tunnel(Arc::new(tunnel))));
         apply_filter(&filter).unwrap();
         let served = runtime.block_on(async {
             let serving = tokio::spawn(listener.serve(relay.clone(), serving));
@@ -550,25 +545,25 @@ mod tests {
         let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let relay = Relay::new(100);
-        let route = |name: &str, ip: [u8; 4]| {
-            let tunnel = Arc::new(Tunnel::new(name, SocketAddr::from((ip, port)), Vec::new()));
-            Route { tunnel, gate: relay.gate() }
+        let tunnel = |name: &str, ip: [u8; 4], max_flows| {
+            let tunnel = Tunnel::new(name, SocketAddr::from((ip, port)), Vec::new());
+            relay.tunnel(Arc::new(Tunnel { max_flows, ..tunnel }))
         };
-        let (one, two) = (route("one", [127, 0, 0, 1]), route("two", [127, 0, 0, 2]));
-        relay.permit([(&one.gate, None), (&two.gate, Some(1))]);
-        let serving = Serving { routes: vec![one.clone(), two.clone()], replaced: true };
+        let (one, two) = (tunnel("one", [127, 0, 0, 1], None), tunnel("two", [127, 0, 0, 2], Some(1)));
+        relay.permit(&[one.clone(), two.clone()]);
+        let serving = Serving { tunnels: vec![one.clone(), two.clone()], replaced: true };
         let came_to = |ip: [u8; 4]| {
             let client = TcpStream::connect((Ipv4Addr::from(ip), port)).unwrap();
             (client, Socket::from(listener.accept().unwrap().0))
         };
-        let admit = |accept: &Socket| admit(&serving, accept, one.gate.try_enter().unwrap());
+        let admit = |accept: &Socket| admit(&serving, accept, one.try_enter().unwrap());
         let (_client, accept) = came_to([127, 0, 0, 2]);
-        let (route, permit) = admit(&accept).unwrap();
-        assert!(route.tunnel.name == "two" && permit.is_of(&two.gate));
+        let (tunnel, permit) = admit(&accept).unwrap();
+        assert!(tunnel.settings.name == "two" && two.gave(&permit));
         assert!(admit(&accept).is_none(), "max_flows of the second tunnel is 1");
         let (_other, at_one) = came_to([127, 0, 0, 1]);
-        let (route, of_one) = admit(&at_one).unwrap();
-        assert!(route.tunnel.name == "one" && of_one.is_of(&one.gate), "the first tunnel still has room");
+        let (tunnel, of_one) = admit(&at_one).unwrap();
+        assert!(tunnel.settings.name == "one" && one.gave(&of_one), "the first tunnel still has room");
         drop(permit);
         assert!(admit(&accept).is_some(), "its flow has ended");
     }

@@ -11,4 +11,4 @@ mod proxy_in;
 mod source_limits;
 
 pub use activated::Activated;
-pub use listener::{BindError, Handle, Listener, Route, Serving};
+pub use listener::{BindError, Handle, Listener, Serving};

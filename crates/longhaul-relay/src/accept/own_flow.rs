@@ -14,17 +14,18 @@ pub(super) async fn run(arrived: Arrived) {
         // Dropping the connection resets it.
         () = arrived.relay.is_cut() => return,
     };
-    let Arrived { relay, tunnel, gate, accept, peer, permit } = arrived;
+    let Arrived { relay, tunnel, accept, peer, permit } = arrived;
     if preface.is_some_and(|preface| relay.own_probes.admit(peer, &preface.nonce)) {
         let client = Client::Own(Box::new(peer));
-        tokio::spawn(flow::run(relay, tunnel, gate, accept, client, permit));
+        tokio::spawn(flow::run(relay, tunnel, accept, client, permit));
         return;
     }
-    gate.counters.count(|counters| &counters.refused);
-    gate.counters.count(|counters| &counters.not_allowed);
-    gate.counters.count(|counters| &counters.probes_refused);
-    if let Some(more) = relay.lines.refused.pass(&tunnel.name, Instant::now()) {
-        warn!(tunnel = %tunnel.name, %peer, more, "refused: not the announced probe");
+    tunnel.counters.count(|counters| &counters.refused);
+    tunnel.counters.count(|counters| &counters.not_allowed);
+    tunnel.counters.count(|counters| &counters.probes_refused);
+    let name = &tunnel.settings.name;
+    if let Some(more) = relay.lines.refused.pass(name, Instant::now()) {
+        warn!(tunnel = %name, %peer, more, "refused: not the announced probe");
     }
 }
 

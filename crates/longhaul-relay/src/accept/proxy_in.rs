@@ -13,9 +13,9 @@ use crate::flow;
 use crate::leg::stream::Stream;
 use crate::live::client::{Client, Via};
 use crate::reach::fast_open;
-use crate::state::permits::{Gate, Permit};
+use crate::state::permits::Permit;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
-use longhaul_config::Tunnel;
 use longhaul_core::proxy_header::{self, Accepts, Bad, Header, MAX_BYTES};
 use longhaul_sys::splice;
 use longhaul_units::show_duration;
@@ -32,9 +32,7 @@ use tracing::warn;
 /// An accepted and allowed connection whose flow has not begun.
 pub(super) struct Arrived {
     pub(crate) relay: Arc<Relay>,
-    pub(crate) tunnel: Arc<Tunnel>,
-    /// The tunnel's.
-    pub(super) gate: Arc<Gate>,
+    pub(crate) tunnel: Arc<ServedTunnel>,
     pub(crate) accept: Stream,
     /// Address of the proxy: the far end of `accept`.
     pub(super) peer: SocketAddr,
@@ -69,8 +67,8 @@ pub(super) async fn run(accepts: Accepts, mut arrived: Arrived) {
         Err(refusal) => return refuse(&arrived, &refusal),
     };
     if source_limits::admit(relay, tunnel, &client, permit) {
-        let Arrived { relay, tunnel, gate, accept, permit, .. } = arrived;
-        tokio::spawn(flow::run(relay, tunnel, gate, accept, client, permit));
+        let Arrived { relay, tunnel, accept, permit, .. } = arrived;
+        tokio::spawn(flow::run(relay, tunnel, accept, client, permit));
     }
 }
 
@@ -114,11 +112,12 @@ fn client_of(header: Header, proxy: SocketAddr) -> Client {
     }
 }
 
-fn refuse(Arrived { relay, tunnel, gate, peer, .. }: &Arrived, why: &Refusal) {
-    gate.counters.count(|counters| &counters.refused);
-    gate.counters.count(|counters| &counters.bad_proxy_headers);
-    if let Some(more) = relay.lines.header.pass(&tunnel.name, Instant::now()) {
-        warn!(tunnel = %tunnel.name, %peer, %why, more, "refused: no valid PROXY header");
+fn refuse(Arrived { relay, tunnel, peer, .. }: &Arrived, why: &Refusal) {
+    tunnel.counters.count(|counters| &counters.refused);
+    tunnel.counters.count(|counters| &counters.bad_proxy_headers);
+    let name = &tunnel.settings.name;
+    if let Some(more) = relay.lines.header.pass(name, Instant::now()) {
+        warn!(tunnel = %name, %peer, %why, more, "refused: no valid PROXY header");
     }
 }
 
@@ -139,7 +138,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_config::NextHop;
+    use longhaul_config::{NextHop, Tunnel};
     use longhaul_core::wire::answer::{Frame, Frames, Next, Report};
     use longhaul_core::wire::probe::Preface;
     use socket2::SockRef;
@@ -163,13 +162,12 @@ mod tests {
     }
 
     fn arrived(relay: &Arc<Relay>, accept: Stream, server: SocketAddr) -> Arrived {
-        let gate = relay.gate();
-        relay.permit([(&gate, None)]);
         let hop = NextHop::new(server.ip().to_string(), server.port());
-        let tunnel = Arc::new(Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop]));
-        let permit = gate.try_enter().unwrap();
+        let tunnel = relay.tunnel(Arc::new(Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop])));
+        relay.permit(std::slice::from_ref(&tunnel));
+        let permit = tunnel.try_enter().unwrap();
         let peer = SockRef::from(&accept).peer_addr().unwrap().as_socket().unwrap();
-        Arrived { relay: relay.clone(), tunnel, gate, accept, peer, permit }
+        Arrived { relay: relay.clone(), tunnel, accept, peer, permit }
     }
 
     /// The header comes in two parts, split at every byte. Between them the task sleeps: each arrival polls it once.

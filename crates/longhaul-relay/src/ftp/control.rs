@@ -21,7 +21,7 @@ use crate::leg::talk::{poll_read, poll_write};
 use crate::live::how::{Broken, How};
 use crate::probe::answer;
 use crate::state::legs::Legs;
-use crate::state::permits::Gate;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
 use longhaul_core::ftp::{Channels, Session, Side};
@@ -38,11 +38,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-/// Carries a control connection until it ends. Returns why it ended, as [`join::run`] does. `gate` is the tunnel's. Its data
+/// Carries a control connection until it ends. Returns why it ended, as [`join::run`] does. Its data
 /// connections hold `permit` until the last one ends. `start` starts the flow of a data connection.
 pub(crate) async fn run(
     relay: &Arc<Relay>,
-    gate: &Arc<Gate>,
+    tunnel: &Arc<ServedTunnel>,
     legs: &Legs<'_>,
     permit: Arc<impl Any + Send + Sync>,
     start: fn(NewFlow),
@@ -50,7 +50,7 @@ pub(crate) async fn run(
     // After a reset the kernel still knows our own addresses, and the flow knows the peers', so this does not happen. Without them no
     // byte may pass.
     let Some(sides) = Sides::of(legs) else { return How::Reset(Leg::Accept) };
-    let data = DataConnections::new(relay, gate, legs, sides, Places::new(&permit), start);
+    let data = DataConnections::new(relay, tunnel, legs, sides, Places::new(&permit), start);
     drop(permit);
     let mut control = Control::new(legs, data);
     match control.rewrite(relay).await {

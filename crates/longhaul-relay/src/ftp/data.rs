@@ -8,7 +8,7 @@ use super::ports;
 use crate::leg::setup::Protocol as LegProtocol;
 use crate::live::data_peer::Naming;
 use crate::state::legs::Legs;
-use crate::state::permits::{DATA_CONNECTIONS, Gate};
+use crate::state::served_tunnel::{DATA_CONNECTIONS, ServedTunnel};
 use crate::state::shared::Relay;
 use longhaul_config::options::{Leg, key};
 use longhaul_config::{Check, Ftp, NextHop, Protocol, Tunnel};
@@ -29,9 +29,8 @@ use tracing::warn;
 /// The data connections of one control connection. Dropping it closes the one that has not begun.
 pub(super) struct DataConnections {
     relay: Arc<Relay>,
-    gate: Arc<Gate>,
     /// The tunnel of the control connection.
-    tunnel: Arc<Tunnel>,
+    tunnel: Arc<ServedTunnel>,
     peer: SocketAddr,
     sides: Sides,
     /// Who may have an end of a data connection.
@@ -104,26 +103,25 @@ impl DataConnections {
     /// Returns the data connections of a control connection: none yet. They take their places from `places`.
     pub(super) fn new(
         relay: &Arc<Relay>,
-        gate: &Arc<Gate>,
+        tunnel: &Arc<ServedTunnel>,
         legs: &Legs<'_>,
         sides: Sides,
         places: Arc<Places>,
         start: fn(NewFlow),
     ) -> DataConnections {
-        let tunnel = legs.tunnel();
-        let keys = &tunnel.ftp;
+        let settings = &tunnel.settings;
+        let keys = &settings.ftp;
         let rules = Rules {
             ends: sides.peers,
             data_from: keys.data_from.clone(),
-            allow: tunnel.allow.clone(),
+            allow: settings.allow.clone(),
             low_ports: keys.low_ports,
             mode: keys.mode,
         };
         DataConnections {
             rules,
             relay: relay.clone(),
-            gate: gate.clone(),
-            tunnel: legs.flow.tunnel.clone(),
+            tunnel: tunnel.clone(),
             peer: legs.flow.peer(),
             sides,
             places,
@@ -203,7 +201,7 @@ impl DataConnections {
     /// Returns the tunnel of a data connection from this side to `to`: the control connection's, turned round if the server
     /// connects. It dials from the control connection's address, because servers and clients look at that.
     fn data_tunnel(&self, from: Side, to: SocketAddr) -> Tunnel {
-        let control = &*self.tunnel;
+        let control = &*self.tunnel.settings;
         let (accept, dial, source) = match from {
             Side::Client => (&control.accept, &control.dial, self.sides.server.ip()),
             Side::Server => (&control.dial, &control.accept, self.sides.client.ip()),
@@ -266,7 +264,7 @@ impl DataConnections {
 
     /// Fails if no port for a data listener on this side was free a moment ago. First of all, because a client may ask for many.
     fn check_ports(&self, side: Side) -> Result<(), String> {
-        self.tunnel.ftp.ports.as_ref().map_or(Ok(()), |ports| ports::check(self.local(side).ip(), ports))
+        self.tunnel.settings.ftp.ports.as_ref().map_or(Ok(()), |ports| ports::check(self.local(side).ip(), ports))
     }
 
     /// Opens a data listener for the peer on side `from`, with the options of the accept leg of `tunnel`. Returns it, and the address to
@@ -274,13 +272,13 @@ impl DataConnections {
     fn listen(&self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
         let local = self.local(from);
         let protocol = LegProtocol::of(tunnel, Leg::Accept);
-        let listener = ports::listen(local, self.tunnel.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
+        let listener = ports::listen(local, self.tunnel.settings.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
         let listener = register(listener)?;
         let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
         let address = address.ok_or("the kernel does not tell its port")?;
-        let listening = Listening::begin(&self.relay, &self.gate, tunnel, address, self.rules.ends.of(from), from);
+        let listening = Listening::begin(&self.relay, &self.tunnel, address, self.rules.ends.of(from), from);
         let data_listener = DataListener { listener, rules: self.rules.clone(), listening, patience: patience(from) };
-        let told = match (from, self.tunnel.ftp.advertise) {
+        let told = match (from, self.tunnel.settings.ftp.advertise) {
             (Side::Client, Some(ip)) => SocketAddr::new(ip.into(), address.port()),
             _ => address,
         };
@@ -290,8 +288,7 @@ impl DataConnections {
     fn prepare(&self, from: Side, tunnel: Arc<Tunnel>, place: Place) -> Prepared {
         Prepared {
             relay: self.relay.clone(),
-            gate: self.gate.beside(),
-            tunnel,
+            tunnel: Arc::new(self.tunnel.beside(tunnel)),
             place,
             naming: self.naming.1.clone(),
             from,
@@ -402,18 +399,18 @@ impl Channels for DataConnections {
         });
         let address = listener.and_then(|listener| listener.get_ref().local_addr().ok()?.as_socket());
         if let Some(address) = address.filter(|_| self.naming.0 == channel) {
-            tell_unused(&self.relay, &self.gate, &self.tunnel.name, address, self.rules.ends.server);
+            tell_unused(&self.relay, &self.tunnel, address, self.rules.ends.server);
         }
     }
 
     fn refused(&mut self, why: &Refused) {
-        self.gate.counters.count(|counters| &counters.ftp_refused);
-        let tunnel = &self.tunnel.name;
+        self.tunnel.counters.count(|counters| &counters.ftp_refused);
+        let tunnel = &self.tunnel.settings.name;
         let reason = why.name();
         let is_problem = why.is_problem();
         let why = format!("{why}{}", self.advice(why));
         if is_problem {
-            self.gate.data_problem.note(why.clone());
+            self.tunnel.data_problem.note(why.clone());
         }
         if let Some(more) = self.relay.lines.ftp.pass_kind(tunnel, reason, std::time::Instant::now()) {
             warn!(tunnel = %tunnel, peer = %self.peer, reason, why, more, "refused an FTP data connection");
@@ -443,16 +440,16 @@ mod tests {
     /// Returns the data connections of a control connection on loopback.
     fn data_connections() -> DataConnections {
         let relay = Relay::new(1000);
-        let gate = relay.gate();
         let [(accept, client), (dial, server)] = [stream::pair(), stream::pair()];
         let (peer, next_hop) = (client.local_addr().unwrap(), server.local_addr().unwrap());
         let tunnel = Tunnel::new("files", peer, vec![NextHop::new(next_hop.ip().to_string(), next_hop.port())]);
         let (accept, dial) = (Arc::new(accept), Arc::new(dial));
-        let flow = relay.registry.add(Arc::new(tunnel), &gate.counters, peer, &accept);
+        let tunnel = relay.tunnel(Arc::new(tunnel));
+        let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, peer, &accept);
         flow.connected(0, next_hop, &dial);
         let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
         let (sides, places) = (Sides::of(&legs).unwrap(), Places::new(&Arc::new(())));
-        DataConnections::new(&relay, &gate, &legs, sides, places, |_| panic!("no flow begins"))
+        DataConnections::new(&relay, &tunnel, &legs, sides, places, |_| panic!("no flow begins"))
     }
 
     #[tokio::test(start_paused = true)]

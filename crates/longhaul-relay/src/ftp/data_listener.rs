@@ -6,9 +6,8 @@ use crate::leg::setup;
 use crate::leg::stream::{Stream, watched};
 use crate::live::client::Client;
 use crate::live::data_peer::{DataPeer, Met, Naming};
-use crate::state::permits::Gate;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
-use longhaul_config::Tunnel;
 use longhaul_core::ftp::{Refused, Rules, Side};
 use longhaul_sys::activation;
 use socket2::Socket;
@@ -26,8 +25,7 @@ use tracing::warn;
 /// A data connection that came to its listener, and what its flow needs. The fields are dropped in this order.
 pub(crate) struct NewFlow {
     pub(crate) relay: Arc<Relay>,
-    pub(crate) tunnel: Arc<Tunnel>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) tunnel: Arc<ServedTunnel>,
     pub(crate) accept: Stream,
     pub(crate) client: Client,
     pub(crate) place: Place,
@@ -36,10 +34,8 @@ pub(crate) struct NewFlow {
 /// The parts of a data connection's flow, except its accept leg.
 pub(super) struct Prepared {
     pub(super) relay: Arc<Relay>,
-    /// The gate of the data connection alone, because the state of its next hop is its own.
-    pub(super) gate: Arc<Gate>,
     /// The tunnel that is made for the data connection.
-    pub(super) tunnel: Arc<Tunnel>,
+    pub(super) tunnel: Arc<ServedTunnel>,
     pub(super) place: Place,
     pub(super) naming: Arc<Naming>,
     /// The side from which the data connection comes.
@@ -52,11 +48,11 @@ impl Prepared {
     /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. `met` is the one with the other side, if it need
     /// not be dialled. Returns a receiver that becomes true, or closes, when the dial to the other side has ended.
     pub(super) fn start(self, accept: Stream, peer: SocketAddr, met: Option<Met>) -> watch::Receiver<bool> {
-        let Prepared { relay, gate, tunnel, place, naming, from, start } = self;
+        let Prepared { relay, tunnel, place, naming, from, start } = self;
         let (has_dialled, dialled) = watch::channel(false);
         let (address, is_server, met) = (peer, from == Side::Server, Mutex::new(met));
         let client = Client::Data(Box::new(DataPeer { address, is_server, naming, has_dialled, met }));
-        start(NewFlow { relay, tunnel, gate, accept, client, place });
+        start(NewFlow { relay, tunnel, accept, client, place });
         dialled
     }
 }
@@ -138,9 +134,10 @@ impl DataListener {
     }
 
     fn refuse(&self, peer: SocketAddr, why: &Refused) {
-        let Listening { relay, gate, tunnel, from, .. } = &self.listening;
-        gate.counters.count(|counters| &counters.refused);
-        gate.counters.count(|counters| &counters.not_allowed);
+        let Listening { relay, tunnel, from, .. } = &self.listening;
+        tunnel.counters.count(|counters| &counters.refused);
+        tunnel.counters.count(|counters| &counters.not_allowed);
+        let tunnel = &tunnel.settings.name;
         if let Some(more) = relay.lines.refused.pass(tunnel, Instant::now()) {
             let expected = self.rules.ends.of(*from);
             match why {
@@ -155,8 +152,9 @@ impl DataListener {
     }
 
     fn cannot_accept(&self, err: &io::Error) {
-        let Listening { relay, gate, tunnel, .. } = &self.listening;
-        gate.counters.count(|counters| &counters.accept_errors);
+        let Listening { relay, tunnel, .. } = &self.listening;
+        tunnel.counters.count(|counters| &counters.accept_errors);
+        let tunnel = &tunnel.settings.name;
         if let Some(more) = relay.lines.accept.pass(tunnel, Instant::now()) {
             let err = setup::failed("accept", err);
             warn!(tunnel = %tunnel, %err, more, "cannot accept an FTP data connection, trying again");
@@ -168,8 +166,8 @@ impl DataListener {
 /// another one, or that the control connection has ended.
 pub(super) struct Listening {
     relay: Arc<Relay>,
-    gate: Arc<Gate>,
-    tunnel: String,
+    /// The tunnel of the control connection.
+    tunnel: Arc<ServedTunnel>,
     /// Address of the listener.
     address: SocketAddr,
     /// The side of the peer that is expected.
@@ -184,18 +182,17 @@ impl Listening {
     /// Begins to count the listener at `address`, to which `expected`, the peer on side `from`, should connect.
     pub(super) fn begin(
         relay: &Arc<Relay>,
-        gate: &Arc<Gate>,
-        tunnel: &Tunnel,
+        tunnel: &Arc<ServedTunnel>,
         address: SocketAddr,
         expected: IpAddr,
         from: Side,
     ) -> Listening {
-        gate.counters.count(|counters| &counters.ftp_listeners_now);
+        tunnel.counters.count(|counters| &counters.ftp_listeners_now);
         // A server that refuses the transfer, for example because there is no such file, does not connect. A client connects
         // before it asks for the transfer.
         let is_told = from == Side::Client;
-        let (relay, gate, tunnel) = (relay.clone(), gate.clone(), tunnel.name.clone());
-        Listening { relay, gate, tunnel, address, from, expected, is_told }
+        let (relay, tunnel) = (relay.clone(), tunnel.clone());
+        Listening { relay, tunnel, address, from, expected, is_told }
     }
 
     /// Ends without a report.
@@ -211,19 +208,20 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.gate.counters.uncount(|counters| &counters.ftp_listeners_now);
+        self.tunnel.counters.uncount(|counters| &counters.ftp_listeners_now);
         ports::closed(self.address.ip());
         if self.is_told {
-            let Listening { relay, gate, tunnel, address, expected, .. } = self;
-            tell_unused(relay, gate, tunnel, *address, *expected);
+            let Listening { relay, tunnel, address, expected, .. } = self;
+            tell_unused(relay, tunnel, *address, *expected);
         }
     }
 }
 
 /// Reports that `expected` did not connect to the data listener at `address`.
-pub(super) fn tell_unused(relay: &Relay, gate: &Gate, tunnel: &str, address: SocketAddr, expected: IpAddr) {
-    gate.counters.count(|counters| &counters.ftp_unused);
-    gate.data_problem.note(format!("{expected} did not connect to {address}"));
+pub(super) fn tell_unused(relay: &Relay, tunnel: &ServedTunnel, address: SocketAddr, expected: IpAddr) {
+    tunnel.counters.count(|counters| &counters.ftp_unused);
+    tunnel.data_problem.note(format!("{expected} did not connect to {address}"));
+    let tunnel = &tunnel.settings.name;
     if let Some(more) = relay.lines.unused.pass(tunnel, Instant::now()) {
         warn!(tunnel = %tunnel, listener = %address, %expected, more,
             "nobody connected to the FTP data listener: does a firewall drop the connection (ftp.ports)? is ftp.advertise right?");
@@ -258,6 +256,7 @@ mod tests {
     use super::super::ports;
     use super::*;
     use crate::leg::setup::Protocol;
+    use longhaul_config::Tunnel;
     use longhaul_config::options::LegOptions;
     use longhaul_core::ftp::{Ends, Mode};
     use std::sync::atomic::Ordering::Relaxed;
@@ -265,16 +264,15 @@ mod tests {
     /// Returns a listener that waits for `side`, its address, and the rest of the data connection, in `places`.
     fn data_listener(
         relay: &Arc<Relay>,
-        gate: &Arc<Gate>,
+        tunnel: &Arc<ServedTunnel>,
         places: &Arc<Places>,
         side: Side,
     ) -> (DataListener, SocketAddr, Prepared) {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = ports::listen(here, None, &LegOptions::default(), Protocol::Tcp).unwrap();
         let address = listener.local_addr().unwrap().as_socket().unwrap();
-        let tunnel = Arc::new(Tunnel::new("a", here, Vec::new()));
         let data_listener = DataListener {
-            listening: Listening::begin(relay, gate, &tunnel, address, here.ip(), side),
+            listening: Listening::begin(relay, tunnel, address, here.ip(), side),
             listener: register(listener).unwrap(),
             rules: Rules {
                 ends: Ends { client: here.ip(), server: here.ip() },
@@ -287,8 +285,7 @@ mod tests {
         };
         let prepared = Prepared {
             relay: relay.clone(),
-            gate: gate.beside(),
-            tunnel,
+            tunnel: tunnel.clone(),
             place: places.one().unwrap(),
             naming: Arc::default(),
             from: side,
@@ -300,11 +297,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_listener_to_which_nobody_comes_is_closed_and_gives_its_place_back() {
         let relay = Relay::new(1000);
-        let gate = relay.gate();
-        let places = Places::new(&gate);
-        let [listeners, unused] = [&gate.counters.ftp_listeners_now, &gate.counters.ftp_unused];
+        let tunnel = relay.tunnel(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
+        let places = Places::new(&tunnel);
+        let [listeners, unused] = [&tunnel.counters.ftp_listeners_now, &tunnel.counters.ftp_unused];
         for (number, side, seconds) in [(1, Side::Client, 60), (2, Side::Server, 600)] {
-            let (data_listener, address, prepared) = data_listener(&relay, &gate, &places, side);
+            let (data_listener, address, prepared) = data_listener(&relay, &tunnel, &places, side);
             let mut serving = Box::pin(data_listener.serve(prepared));
             let early = timeout(Duration::from_secs(seconds - 1), &mut serving).await;
             assert!(early.is_err() && places.taken() == 1 && listeners.load(Relaxed) == 1);
@@ -317,12 +314,12 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_does_not_come_is_counted_at_the_end_of_its_control_connection_and_a_server_is_not() {
         let relay = Relay::new(1000);
-        let gate = relay.gate();
+        let tunnel = relay.tunnel(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
         for (side, unused) in [(Side::Server, 0), (Side::Client, 1)] {
-            let (data_listener, _, prepared) = data_listener(&relay, &gate, &Places::new(&gate), side);
+            let (data_listener, _, prepared) = data_listener(&relay, &tunnel, &Places::new(&tunnel), side);
             drop(data_listener.serve(prepared));
-            assert_eq!(gate.counters.ftp_unused.load(Relaxed), unused);
-            assert_eq!(gate.counters.ftp_listeners_now.load(Relaxed), 0);
+            assert_eq!(tunnel.counters.ftp_unused.load(Relaxed), unused);
+            assert_eq!(tunnel.counters.ftp_listeners_now.load(Relaxed), 0);
         }
     }
 }

@@ -32,7 +32,7 @@ async fn begin() -> Carried {
     let (accept, peer) = ours.accept().await.unwrap();
     let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
     let relay = Relay::new(100);
-    let flow = tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
+    let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ()));
     let mut server = next_hop.accept().await.unwrap().0;
     server.write_all(b"220 ready\r\n").await.unwrap();
     until(&mut client, "220 ready\r\n").await;

@@ -66,12 +66,12 @@ impl Fetch {
     }
 
     fn tell(&self, failure: &Failure) {
-        let Prepared { relay, gate, tunnel, .. } = &self.prepared;
-        let tunnel = &tunnel.name;
-        gate.counters.count(|counters| &counters.ftp_unused);
-        gate.data_problem.note(format!("the server's data port {} cannot be reached: {failure}", self.server));
-        if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
-            warn!(tunnel = %tunnel, server = %self.server, why = %failure, more, "cannot connect to the FTP server's data port");
+        let Prepared { relay, tunnel, .. } = &self.prepared;
+        tunnel.counters.count(|counters| &counters.ftp_unused);
+        let name = &tunnel.settings.name;
+        tunnel.data_problem.note(format!("the server's data port {} cannot be reached: {failure}", self.server));
+        if let Some(more) = relay.lines.dial.pass(name, Instant::now()) {
+            warn!(tunnel = %name, server = %self.server, why = %failure, more, "cannot connect to the FTP server's data port");
         }
     }
 }

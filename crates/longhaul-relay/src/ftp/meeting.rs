@@ -48,7 +48,8 @@ impl Meeting {
         let both = tokio::try_join!(or_end(from_client), or_end(self.from_server.admitted()));
         let ((accept, peer), (dial, server)) = both.ok()?;
         let to = vec![NextHop::new(server.ip().to_canonical().to_string(), server.port())];
-        prepared.tunnel = Arc::new(Tunnel { to, ..Tunnel::clone(&prepared.tunnel) });
+        let settings = Tunnel { to, ..Tunnel::clone(&prepared.tunnel.settings) };
+        prepared.tunnel = Arc::new(prepared.tunnel.with(Arc::new(settings)));
         Some(prepared.start(accept, peer, Some((dial, server))))
     }
 }

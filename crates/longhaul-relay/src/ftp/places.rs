@@ -2,7 +2,7 @@
 //! They hold it, so a data connection that outlives its control connection still counts in every limit.
 
 use crate::lock::lock;
-use crate::state::permits::DATA_CONNECTIONS;
+use crate::state::served_tunnel::DATA_CONNECTIONS;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
@@ -64,23 +64,29 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::served_tunnel::ServedTunnel;
     use crate::state::shared::Relay;
-    use longhaul_config::Protocol;
+    use longhaul_config::{Protocol, Tunnel};
     use longhaul_core::permits::Full;
     use std::time::Duration;
     use tokio::time::timeout;
 
     const LONG: Duration = Duration::from_secs(60);
 
+    fn ftp(relay: &Relay, max_flows: Option<usize>) -> Arc<ServedTunnel> {
+        let settings = Tunnel::new("files", ([127, 0, 0, 1], 0).into(), Vec::new());
+        let tunnel = relay.tunnel(Arc::new(Tunnel { protocol: Protocol::Ftp, max_flows, ..settings }));
+        relay.permit(std::slice::from_ref(&tunnel));
+        tunnel
+    }
+
     #[tokio::test]
     async fn control_connections_cannot_starve_their_data_connections() {
         let relay = Relay::new(1000);
-        let gate = relay.gate();
-        relay.permit([(&gate, None)]);
+        let tunnel = ftp(&relay, None);
         let all = relay.max_flows();
-        gate.set_protocol(Protocol::Ftp);
         let mut controls = Vec::new();
-        while let Ok(permit) = gate.try_enter() {
+        while let Ok(permit) = tunnel.try_enter() {
             controls.push(Places::new(&Arc::new(permit)));
         }
         assert_eq!(controls.len(), all / 3, "a control connection needs three permits");
@@ -90,9 +96,9 @@ mod tests {
         assert!(controls[0].taken() == 0 && controls[0].one().is_ok(), "they have come back");
         // Data connections that outlive their control connection keep its permit.
         let mut orphans: Vec<_> = controls.split_off(all / 3 - 3).iter().map(|places| places.one().unwrap()).collect();
-        assert!(orphans.len() == 3 && gate.try_enter().is_err());
+        assert!(orphans.len() == 3 && tunnel.try_enter().is_err());
         orphans.pop();
-        let more: Vec<_> = std::iter::from_fn(|| gate.try_enter().ok()).collect();
+        let more: Vec<_> = std::iter::from_fn(|| tunnel.try_enter().ok()).collect();
         assert_eq!(more.len(), 1);
         drop((controls, more));
         assert!(timeout(Duration::ZERO, relay.ended()).await.is_err(), "a drain waits for them");
@@ -104,32 +110,28 @@ mod tests {
     #[test]
     fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limits() {
         let relay = Relay::new(1000);
-        let gate = relay.gate();
-        relay.permit([(&gate, Some(1))]);
-        gate.set_protocol(Protocol::Ftp);
-        let places = Places::new(&Arc::new(gate.try_enter().unwrap()));
+        let tunnel = ftp(&relay, Some(1));
+        let places = Places::new(&Arc::new(tunnel.try_enter().unwrap()));
         let data = [places.one().unwrap(), places.one().unwrap()];
         drop(places);
         for place in data {
-            assert_eq!(gate.try_enter().unwrap_err(), Full::MaxFlows);
+            assert_eq!(tunnel.try_enter().unwrap_err(), Full::MaxFlows);
             drop(place);
         }
-        assert!(gate.try_enter().is_ok(), "the last data connection is over");
+        assert!(tunnel.try_enter().is_ok(), "the last data connection is over");
     }
 
     #[test]
     fn data_connections_do_not_count_in_max_flows() {
         let relay = Relay::new(1000);
-        let gate = relay.gate();
-        relay.permit([(&gate, None)]);
+        let tunnel = ftp(&relay, None);
         relay.limit_flows(Some(2));
-        gate.set_protocol(Protocol::Ftp);
-        let mut controls: Vec<_> = std::iter::from_fn(|| gate.try_enter().ok()).collect();
+        let mut controls: Vec<_> = std::iter::from_fn(|| tunnel.try_enter().ok()).collect();
         assert_eq!(controls.len(), 2);
         let places = Places::new(&Arc::new(()));
         let _data = [places.one().unwrap(), places.one().unwrap()];
-        assert!(gate.try_enter().is_err(), "two control connections are all");
+        assert!(tunnel.try_enter().is_err(), "two control connections are all");
         controls.pop();
-        assert!(gate.try_enter().is_ok(), "the data connections have no part in them");
+        assert!(tunnel.try_enter().is_ok(), "the data connections have no part in them");
     }
 }

@@ -3,7 +3,7 @@
 use crate::live::failure_kind::FailureKind;
 use crate::live::flow::Flow;
 use crate::reach::dial::Unanswered;
-use crate::state::permits::Gate;
+use crate::state::served_tunnel::ServedTunnel;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -12,11 +12,11 @@ use tokio::time::sleep;
 ///
 /// A refused dial may be no problem. A server that refuses a transfer closes its port, and our dial may come later than that. So the
 /// reply to the transfer is awaited for a moment. The ports of a client that has left refuse, too.
-pub(crate) fn note_failed_dial(gate: &Arc<Gate>, flow: &Flow, unanswered: &Unanswered) {
+pub(crate) fn note_failed_dial(tunnel: &Arc<ServedTunnel>, flow: &Flow, unanswered: &Unanswered) {
     let Some(naming) = flow.naming().cloned() else { return };
-    let (gate, what) = (gate.clone(), format!("dial failed: {}", unanswered.why));
+    let (tunnel, what) = (tunnel.clone(), format!("dial failed: {}", unanswered.why));
     if unanswered.kind != FailureKind::Refused {
-        note(&gate, what);
+        note(&tunnel, what);
         return;
     }
     let is_turned = flow.is_turned();
@@ -24,14 +24,14 @@ pub(crate) fn note_failed_dial(gate: &Arc<Gate>, flow: &Flow, unanswered: &Unans
         sleep(REPLY_TIME).await;
         let is_expected = if is_turned { naming.is_over() } else { naming.is_refused() };
         if !is_expected {
-            note(&gate, what);
+            note(&tunnel, what);
         }
     });
 }
 
-fn note(gate: &Gate, what: String) {
-    gate.counters.count(|counters| &counters.ftp_unused);
-    gate.data_problem.note(what);
+fn note(tunnel: &ServedTunnel, what: String) {
+    tunnel.counters.count(|counters| &counters.ftp_unused);
+    tunnel.data_problem.note(what);
 }
 
 /// Time in which a reply comes that the server sent when it closed its port. Both take the same way.
@@ -52,17 +52,16 @@ mod tests {
     /// Returns the problem three seconds after a dial that failed, and its count.
     async fn told(kind: FailureKind, is_server: bool, before: fn(&Naming)) -> (Option<String>, u64) {
         let relay = Relay::new(1000);
-        let gate = relay.gate();
         let (accept, peer) = stream::pair();
         let (naming, address) = (Arc::<Naming>::default(), peer.local_addr().unwrap());
         let (has_dialled, met) = (watch::channel(false).0, Mutex::new(None));
         let client = Client::Data(Box::new(DataPeer { address, is_server, naming: naming.clone(), has_dialled, met }));
-        let tunnel = Arc::new(Tunnel::new("files", address, Vec::new()));
-        let flow = relay.registry.add(tunnel, &gate.counters, client, &Arc::new(accept));
-        note_failed_dial(&gate, &flow, &Unanswered { why: "10.20.20.20:6899".into(), kind, address: None });
+        let tunnel = relay.tunnel(Arc::new(Tunnel::new("files", address, Vec::new())));
+        let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, client, &Arc::new(accept));
+        note_failed_dial(&tunnel, &flow, &Unanswered { why: "10.20.20.20:6899".into(), kind, address: None });
         before(&naming);
         sleep(Duration::from_secs(3)).await;
-        (gate.data_problem.view().map(|view| view.what), gate.counters.ftp_unused.load(Relaxed))
+        (tunnel.data_problem.view().map(|view| view.what), tunnel.counters.ftp_unused.load(Relaxed))
     }
 
     #[tokio::test(start_paused = true)]

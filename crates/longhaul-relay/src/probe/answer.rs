@@ -520,7 +520,7 @@ mod tests {
         let (done, waits) = channel::<()>();
         let still = tokio::task::spawn_blocking(move || waits.recv());
         let relay = Relay::new(100);
-        let flow = tokio::spawn(flow::run(relay.clone(), Arc::new(tunnel), relay.gate(), accept, peer, ()));
+        let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ()));
         tokio::task::yield_now().await;
         let resets = server.accept().unwrap().0;
         SockRef::from(&resets).set_linger(Some(Duration::ZERO)).unwrap();

@@ -1,10 +1,9 @@
 //! Probes a tunnel through its own listener again and again: one task a tunnel with `verify`, off the flows' way.
 
 use crate::live::verified::{History, Outcome};
-use crate::state::permits::Gate;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::verify::{self, Findings, Plan};
-use longhaul_config::Tunnel;
 use longhaul_core::health::{Cause, Stage, Trouble};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -21,14 +20,15 @@ pub struct Verifier(JoinHandle<()>);
 
 impl Verifier {
     /// Begins to probe `tunnel`, if it has `verify`. The results are added to those of the tunnel with its name.
-    pub fn begin(relay: &Arc<Relay>, gate: &Arc<Gate>, tunnel: &Arc<Tunnel>) -> Option<Verifier> {
-        let interval = tunnel.verify?;
-        let Plan { limit, hops, .. } = Plan::of_own(tunnel);
+    pub fn begin(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>) -> Option<Verifier> {
+        let settings = &tunnel.settings;
+        let interval = settings.verify?;
+        let Plan { limit, hops, .. } = Plan::of_own(settings);
         // A probe that fails is made twice if there is another next hop.
-        let timeout = if tunnel.to.len() > 1 { limit.saturating_mul(2) } else { limit };
-        let history = relay.verified.begin(&tunnel.name, interval, timeout);
+        let timeout = if settings.to.len() > 1 { limit.saturating_mul(2) } else { limit };
+        let history = relay.verified.begin(&settings.name, interval, timeout);
         history.of_path(hops);
-        let probed = Probed { relay: relay.clone(), gate: gate.clone(), tunnel: tunnel.clone(), history };
+        let probed = Probed { relay: relay.clone(), tunnel: tunnel.clone(), history };
         Some(Verifier(tokio::spawn(probed.run(interval))))
     }
 }
@@ -42,14 +42,13 @@ impl Drop for Verifier {
 /// A tunnel that is probed.
 struct Probed {
     relay: Arc<Relay>,
-    gate: Arc<Gate>,
-    tunnel: Arc<Tunnel>,
+    tunnel: Arc<ServedTunnel>,
     history: Arc<History>,
 }
 
 impl Probed {
     async fn run(self, period: Duration) {
-        let share = share_of(&self.tunnel.name);
+        let share = share_of(&self.tunnel.settings.name);
         sleep(FIRST_WITHIN.min(period).mul_f64(share)).await;
         self.probe().await;
         // The probes of many tunnels are spread over the interval, because the far relays answer a number a second.
@@ -73,7 +72,7 @@ impl Probed {
     /// Records also that the address has left. If the tunnel is broken, keepalived takes it away because of that result, and
     /// would not give it back while the result counts.
     async fn address_returns(&self) {
-        let address = Plan::of_own(&self.tunnel).address;
+        let address = Plan::of_own(&self.tunnel.settings).address;
         loop {
             sleep(ADDRESS_LOOK).await;
             match (self.history.is_elsewhere(), self.is_elsewhere(address)) {
@@ -108,13 +107,12 @@ impl Probed {
     /// Makes one probe and records its result.
     async fn probe(&self) {
         let (key, are_known) = (self.relay.probe_key.now(), self.history.relays_answered());
-        self.probe_by(Plan { key, are_known, ..Plan::of_own(&self.tunnel) }).await;
+        self.probe_by(Plan { key, are_known, ..Plan::of_own(&self.tunnel.settings) }).await;
     }
 
     /// Makes the probe `plan` and records its result. Records none if no probe can be made, or if its result says nothing
     /// about the tunnel.
     async fn probe_by(&self, plan: Plan) {
-        let gate = &self.gate;
         // A backup relay listens on an address that it does not have yet.
         match self.relay.served.has_here(plan.address) {
             Ok(true) => self.returned(plan.address),
@@ -122,7 +120,7 @@ impl Probed {
             Err(err) => return self.hinder(err.to_string()),
         }
         // The prober's socket needs a descriptor that no flow needs.
-        let Some(_spare) = gate.spare().filter(|_| gate.has_room()) else {
+        let Some(_spare) = self.tunnel.spare().filter(|_| self.tunnel.has_room()) else {
             return self.hinder("no descriptor or no flow of the tunnel is free".into());
         };
         let began = Instant::now();
@@ -137,7 +135,7 @@ impl Probed {
         if self.is_elsewhere(plan.address) {
             return self.left(plan.address);
         }
-        if !was_accepted && findings.connected.is_some() && !gate.has_room() {
+        if !was_accepted && findings.connected.is_some() && !self.tunnel.has_room() {
             return self.hinder("no flow of the tunnel is free".into());
         }
         // Only a connection that the kernel has accepted says something about the process. NAT may hide that a probe is the
@@ -157,7 +155,7 @@ impl Probed {
 
     fn hinder(&self, why: String) {
         if self.history.hindered(why.clone()) {
-            warn!(tunnel = %self.tunnel.name, why, "probes of the tunnel have no result");
+            warn!(tunnel = %self.tunnel.settings.name, why, "probes of the tunnel have no result");
         }
     }
 
@@ -165,7 +163,7 @@ impl Probed {
     /// takes another one.
     async fn make_and_repeat(&self, plan: &Plan) -> Made {
         let made = self.make(plan).await;
-        if made.findings.trouble.is_some() && !made.findings.relays.is_empty() && self.tunnel.to.len() > 1 {
+        if made.findings.trouble.is_some() && !made.findings.relays.is_empty() && self.tunnel.settings.to.len() > 1 {
             return self.make(plan).await;
         }
         made
@@ -180,15 +178,15 @@ impl Probed {
 
     fn note(&self, was_accepted: bool) {
         if self.history.accepted(was_accepted) {
-            error!(tunnel = %self.tunnel.name, "the listener accepts nothing although it could; the watchdog is not fed");
+            error!(tunnel = %self.tunnel.settings.name, "the listener accepts nothing although it could; the watchdog is not fed");
         }
     }
 
     fn conclude(&self, Findings { trouble, echo, .. }: Findings, hops: u8, took: Duration) {
         if trouble.is_some() {
-            self.gate.counters.count(|counters| &counters.verify_failures);
+            self.tunnel.counters.count(|counters| &counters.verify_failures);
         }
-        let tunnel = &self.tunnel.name;
+        let tunnel = &self.tunnel.settings.name;
         debug!(%tunnel, is_whole = trouble.is_none(), ms = took.as_millis(), "tunnel verified");
         if self.history.unhindered() {
             info!(%tunnel, "probes of the tunnel have results again");
@@ -243,7 +241,7 @@ const FIRST_WITHIN: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_config::NextHop;
+    use longhaul_config::{NextHop, Tunnel};
     use longhaul_core::wire::answer::{Dial, Frame, Next, Report};
     use longhaul_core::wire::probe::{LENGTH, Look, Preface, look};
     use std::future::pending;
@@ -253,12 +251,12 @@ mod tests {
 
     fn probed(listen: SocketAddr, max_flows: usize) -> Probed {
         let relay = Relay::new(100);
-        let gate = relay.gate();
-        relay.permit([(&gate, Some(max_flows))]);
         let mut tunnel = Tunnel::new("one", listen, vec![NextHop::new("192.0.2.1", 1)]);
         tunnel.verify = Some(Duration::from_secs(1));
         let history = relay.verified.begin("one", Duration::from_secs(1), Duration::ZERO);
-        Probed { relay, gate, tunnel: Arc::new(tunnel), history }
+        let tunnel = relay.tunnel(Arc::new(Tunnel { max_flows: Some(max_flows), ..tunnel }));
+        relay.permit(std::slice::from_ref(&tunnel));
+        Probed { relay, tunnel, history }
     }
 
     /// Returns the broken stage and the cause of the last result.
@@ -273,7 +271,7 @@ mod tests {
     async fn a_listener_that_takes_nothing_is_stuck_unless_the_tunnel_is_full() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let probed = probed(listener.local_addr().unwrap(), 1);
-        let permit = probed.gate.try_enter().unwrap();
+        let permit = probed.tunnel.try_enter().unwrap();
         probed.probe().await;
         let view = probed.history.view();
         assert!(view.results.is_empty() && view.hindrance.is_some(), "{view:?}");
@@ -350,7 +348,7 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let probed = probed(listener.local_addr().unwrap(), 10);
             let limit = Duration::from_secs(4);
-            let plan = Plan { echo_bytes, limit, total: limit, ..Plan::of_own(&probed.tunnel) };
+            let plan = Plan { echo_bytes, limit, total: limit, ..Plan::of_own(&probed.tunnel.settings) };
             let relay = tokio::spawn(trickle(listener, bytes));
             probed.probe_by(plan).await;
             relay.abort();

@@ -8,7 +8,7 @@ use crate::leg::stream::Stream;
 use crate::live::failure_kind::FailureKind;
 use crate::reach::connect::{self, Failure};
 use crate::state::hops::{Failed, Passed};
-use crate::state::permits::Gate;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::verify::{self, Plan};
 use longhaul_config::{CheckBy, Tunnel};
@@ -26,13 +26,11 @@ pub struct Checks(JoinHandle<()>);
 impl Checks {
     /// Begins to check the next hops of `tunnel`, if it has checks. If it has none, the states that earlier checks have set
     /// end.
-    pub fn begin(relay: &Arc<Relay>, gate: &Arc<Gate>, tunnel: &Arc<Tunnel>) -> Option<Checks> {
-        match tunnel.check.by {
-            Some(CheckBy::Tcp | CheckBy::Verify) => {
-                Some(Checks(tokio::spawn(run(relay.clone(), gate.clone(), tunnel.clone()))))
-            }
+    pub fn begin(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>) -> Option<Checks> {
+        match tunnel.settings.check.by {
+            Some(CheckBy::Tcp | CheckBy::Verify) => Some(Checks(tokio::spawn(run(relay.clone(), tunnel.clone())))),
             None => {
-                gate.hops.unchecked();
+                tunnel.hops.unchecked();
                 None
             }
         }
@@ -46,20 +44,20 @@ impl Drop for Checks {
 }
 
 /// Checks every next hop in each interval, all at the same time.
-async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
-    let mut ticks = interval(tunnel.check.interval);
+async fn run(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>) {
+    let mut ticks = interval(tunnel.settings.check.interval);
     // A round that lasts longer than the interval delays the next one.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let mut round = JoinSet::new();
-        for hop in 0..tunnel.to.len() {
-            let (relay, gate, tunnel) = (relay.clone(), gate.clone(), tunnel.clone());
+        for hop in 0..tunnel.settings.to.len() {
+            let (relay, tunnel) = (relay.clone(), tunnel.clone());
             round.spawn(async move {
                 // A check needs a descriptor that no flow needs. Without one, the hop keeps its state.
-                let Some(_spare) = gate.spare() else { return };
-                if let Some(result) = check(&relay, &gate, &tunnel, hop).await {
-                    gate.hops.checked(&gate.counters, &tunnel, hop, &result);
+                let Some(_spare) = tunnel.spare() else { return };
+                if let Some(result) = check(&relay, &tunnel, hop).await {
+                    tunnel.hops.checked(&tunnel.counters, &tunnel.settings, hop, &result);
                 }
             });
         }
@@ -68,10 +66,11 @@ async fn run(relay: Arc<Relay>, gate: Arc<Gate>, tunnel: Arc<Tunnel>) {
 }
 
 /// Checks next hop `hop`. Returns `None` when only this host is at fault, because then the check says nothing about the hop.
-async fn check(relay: &Relay, gate: &Gate, tunnel: &Tunnel, hop: usize) -> Option<Result<Passed, Failed>> {
+async fn check(relay: &Relay, served: &ServedTunnel, hop: usize) -> Option<Result<Passed, Failed>> {
+    let tunnel = &*served.settings;
     let timeout = tunnel.check.timeout;
     let unresolved = |why| Some(Err(Failed { what: FailureKind::Unresolved.name().into(), why }));
-    let addresses = match relay.addresses(&tunnel.to[hop], timeout, &gate.counters).await {
+    let addresses = match relay.addresses(&tunnel.to[hop], timeout, &served.counters).await {
         Ok(addresses) if !addresses.is_empty() => addresses,
         Ok(_) => return unresolved("its name has no address".into()),
         Err(err) => return unresolved(format!("cannot be resolved: {err}")),

@@ -17,14 +17,14 @@ use crate::reach::connect::{self, Failure};
 use crate::reach::fast_open::FirstBytes;
 use crate::reach::proxy_out::Header;
 use crate::state::hops::{Chosen, Claim};
-use crate::state::permits::{Gate, Spare};
+use crate::state::permits::Spare;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
@@ -58,21 +58,21 @@ pub(crate) struct Unanswered {
 }
 
 /// Dials the next hops of `chosen`, of `tunnel`, for the connection `accept`, until one answers. The dial leg has `header`
-/// then. `gate` is the tunnel's.
+/// then.
 ///
 /// # Errors
 /// No next hop answered, or the accept leg failed.
 pub(crate) async fn dial(
     relay: &Relay,
-    gate: &Arc<Gate>,
-    tunnel: &Tunnel,
+    served: &ServedTunnel,
     chosen: Chosen<'_>,
     accept: &Stream,
     header: &Header,
 ) -> Result<Dialled, NotDialled> {
+    let tunnel = &*served.settings;
     let dial = Dial {
         relay,
-        gate,
+        served,
         tunnel,
         first_bytes: FirstBytes::of(tunnel, accept),
         header,
@@ -106,7 +106,7 @@ pub(crate) async fn dial(
 /// The dial of one flow.
 struct Dial<'a> {
     relay: &'a Relay,
-    gate: &'a Arc<Gate>,
+    served: &'a ServedTunnel,
     tunnel: &'a Tunnel,
     first_bytes: FirstBytes<'a>,
     header: &'a Header,
@@ -149,7 +149,7 @@ impl Dial<'_> {
         let ended = match step {
             Step::Resolve { hop } => {
                 let Tunnel { to, connect_timeout, .. } = self.tunnel;
-                let addresses = self.relay.addresses(&to[hop], *connect_timeout, &self.gate.counters).await;
+                let addresses = self.relay.addresses(&to[hop], *connect_timeout, &self.served.counters).await;
                 Ended::Resolved { hop, addresses }
             }
             Step::Connect { hop, address } => self.connect(hop, address, is_alone).await,
@@ -243,19 +243,19 @@ impl<'a> Attempts<'a> {
         if !self.may_start() {
             return;
         }
-        let Dial { gate, tunnel, .. } = *self.dial;
+        let Dial { served, tunnel, .. } = *self.dial;
         let now = Instant::now();
         self.last = now;
         let is_alone = self.race.is_empty();
         let needs_spare = !is_alone && matches!(self.steps.front(), Some(Step::Connect { .. }));
-        let spare = if needs_spare { gate.spare() } else { None };
+        let spare = if needs_spare { served.spare() } else { None };
         if needs_spare && spare.is_none() {
             return;
         }
         let Some(step) = self.steps.pop_front() else { return };
         if let Step::Resolve { hop } = step {
             let first = self.first.take();
-            let claim = first.unwrap_or_else(|| gate.hops.claim(&gate.counters, tunnel, hop));
+            let claim = first.unwrap_or_else(|| served.hops.claim(&served.counters, tunnel, hop));
             self.tries.push(Try { hop, claim, began: now, left: 1, blame: None });
         }
         self.race.start(self.dial.step(step, is_alone, spare));

@@ -1,14 +1,10 @@
 //! The state of a tunnel's next hops. [`longhaul_core::next_hop`] decides; this module asks it with the time of day, and
 //! logs changes.
 
-use crate::live::counters::{CounterValues, Counters};
-use crate::live::data_problem::{DataProblem, DataProblemView};
-use crate::live::distributions::Distributions;
+use crate::live::counters::Counters;
 use crate::live::failure_kind::FailureKind;
-use crate::live::registry::Registry;
 use crate::lock::lock;
 use crate::names::{NameView, Names};
-use crate::state::queue::{Queue, WaitView};
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
 use longhaul_units::show_duration;
@@ -17,7 +13,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -58,33 +54,6 @@ pub(crate) struct Failed {
     pub(crate) why: String,
 }
 
-/// The next hops of all tunnels that are served.
-#[derive(Debug, Default)]
-pub(super) struct Groups(Mutex<Vec<Served>>);
-
-/// A tunnel that is served.
-#[derive(Clone, Debug)]
-pub(crate) struct Served {
-    pub(crate) tunnel: Arc<Tunnel>,
-    pub(crate) hops: Arc<Hops>,
-    pub(crate) counters: Arc<Counters>,
-    pub(super) queue: Arc<Queue>,
-    pub(crate) data_problem: Arc<DataProblem>,
-}
-
-/// State of a tunnel's next hops at one moment.
-#[derive(Clone, Debug)]
-pub struct HopsView {
-    /// The tunnel, as it is served now.
-    pub tunnel: Arc<Tunnel>,
-    /// The state of each next hop, in the order of the tunnel's `to`.
-    pub hops: Vec<NextHopView>,
-    /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
-    pub waiting: Option<WaitView>,
-    /// The latest problem of its FTP data connections. `None` if there was none lately.
-    pub data_problem: Option<DataProblemView>,
-}
-
 /// State of a next hop at one moment.
 #[derive(Clone, Debug)]
 pub struct NextHopView {
@@ -114,17 +83,6 @@ pub struct FailureView {
     pub what: Cow<'static, str>,
     /// Time since then.
     pub age: Duration,
-}
-
-/// State of a tunnel's next hops, and its counters, at one moment.
-#[derive(Clone, Debug)]
-pub struct GroupView {
-    /// The next hops.
-    pub hops: HopsView,
-    /// The counters of the tunnel, with the bytes of its live and ended flows.
-    pub counters: CounterValues,
-    /// The distributions over the flows of the tunnel.
-    pub distributions: Arc<Distributions>,
 }
 
 impl Hops {
@@ -193,7 +151,8 @@ impl Hops {
         lock(&self.refusing).clear();
     }
 
-    fn view(&self, tunnel: &Arc<Tunnel>, names: &Names) -> Vec<NextHopView> {
+    /// Returns the state of each next hop of `tunnel`.
+    pub(super) fn view(&self, tunnel: &Tunnel, names: &Names) -> Vec<NextHopView> {
         let name_views: Vec<Option<NameView>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
         let (group, failures, refusing) = (self.group(), lock(&self.failures), lock(&self.refusing));
         let now = Instant::now();
@@ -209,9 +168,10 @@ impl Hops {
         members(tunnel).into_iter().zip(name_views).map(view).collect()
     }
 
-    /// Forgets the hops that are not in `members`, except the state of those that have flows.
-    fn keep(&self, members: &[Member]) {
-        self.group().keep(members);
+    /// Forgets the hops that `tunnel` does not have, except the state of those that have flows.
+    pub(super) fn keep(&self, tunnel: &Tunnel) {
+        let members = members(tunnel);
+        self.group().keep(&members);
         let is_kept = |key: &HopKey| members.iter().any(|member| member.key == *key);
         lock(&self.failures).retain(|key, _| is_kept(key));
         lock(&self.refusing).retain(|key, _| is_kept(key));
@@ -267,68 +227,6 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if self.is_counted {
             self.hops.group().ended(self.key);
-        }
-    }
-}
-
-impl Groups {
-    /// Replaces the served tunnels. The hops that a tunnel no longer has are forgotten once they have no flow.
-    pub(super) fn set(&self, served: impl Iterator<Item = Served>) {
-        let served: Vec<Served> = served.collect();
-        for Served { tunnel, hops, .. } in &served {
-            hops.keep(&members(tunnel));
-        }
-        *lock(&self.0) = served;
-    }
-
-    /// Returns the state of every tunnel. `registry` has the live flows, `names` the names of the next hops.
-    pub(super) fn view(&self, registry: &Registry, names: &Names) -> Vec<GroupView> {
-        let served = lock(&self.0).clone();
-        let counters: Vec<&Arc<Counters>> = served.iter().map(|served| &served.counters).collect();
-        let carried = registry.carried_by(&counters);
-        let view = |(served, carried): (&Served, _)| GroupView {
-            hops: served.view(names),
-            counters: served.counters.values(carried),
-            distributions: served.counters.distributions.clone(),
-        };
-        served.iter().zip(carried).map(view).collect()
-    }
-
-    /// Returns the state of the next hops of every tunnel, without a look at the live flows.
-    pub(crate) fn hops(&self, names: &Names) -> Vec<HopsView> {
-        let served = lock(&self.0).clone();
-        served.iter().map(|served| served.view(names)).collect()
-    }
-}
-
-impl Served {
-    fn view(&self, names: &Names) -> HopsView {
-        let Served { tunnel, hops, queue, data_problem, .. } = self;
-        HopsView {
-            tunnel: tunnel.clone(),
-            hops: hops.view(tunnel, names),
-            waiting: queue.view(),
-            data_problem: data_problem.view(),
-        }
-    }
-}
-
-/// Writes one line to the log for each next hop of a tunnel that has several or checks them.
-pub(super) fn log(views: &[HopsView]) {
-    for HopsView { tunnel, hops, .. } in
-        views.iter().filter(|view| view.hops.len() > 1 || view.tunnel.check.by.is_some())
-    {
-        for (hop, NextHopView { choice: view, .. }) in tunnel.to.iter().zip(hops) {
-            info!(
-                tunnel = %tunnel.name,
-                next_hop = %hop,
-                state = %view.state,
-                seconds = view.age.as_secs(),
-                flows_now = view.flows,
-                rtt_ms = view.rtt.map(|rtt| rtt.as_micros() as f64 / 1e3),
-                failed_dials = view.failures,
-                "next hop"
-            );
         }
     }
 }

@@ -15,12 +15,15 @@ pub(crate) mod pool;
 mod probe_key;
 pub(crate) mod probes;
 mod queue;
+pub(crate) mod served_tunnel;
 pub(crate) mod shared;
 mod silence;
+mod views;
 
-pub use hops::{CheckRefusal, FailureView, GroupView, HopsView, NextHopView};
+pub use hops::{CheckRefusal, FailureView, NextHopView};
 pub use listen_addresses::GoneAddress;
 pub use load::{AddressLoad, Load, TunnelLoad};
-pub use permits::Gate;
 pub use queue::WaitView;
+pub use served_tunnel::ServedTunnel;
 pub use shared::Relay;
+pub use views::{GroupView, HopsView};

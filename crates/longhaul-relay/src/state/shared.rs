@@ -14,15 +14,16 @@ use crate::live::throttle::Lines;
 use crate::live::verified::{Verified, VerifyView};
 use crate::names::Names;
 use crate::state::budget::Budget;
-use crate::state::hops::{self, GroupView, Groups, HopsView};
 use crate::state::listen_addresses::{GoneAddress, ListenAddresses, may_come_later};
 use crate::state::load::Load;
 use crate::state::loop_guard::Served;
-use crate::state::permits::{Gate, Permits};
+use crate::state::permits::Permits;
 use crate::state::pool::Pool;
 use crate::state::probe_key::ProbeKey;
 use crate::state::probes::Probes;
+use crate::state::served_tunnel::ServedTunnel;
 use crate::state::silence::Sweep;
+use crate::state::views::{self, GroupView, Groups, HopsView};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Resolver, Tunnel};
 use longhaul_core::caps::Bandwidth;
@@ -119,14 +120,14 @@ impl Relay {
         self.permits.limit(max_flows);
     }
 
-    /// Returns the gate of a new tunnel.
-    pub fn gate(&self) -> Arc<Gate> {
-        Gate::new(&self.permits, &self.counters)
+    /// Returns a new tunnel with `settings`.
+    pub fn tunnel(&self, settings: Arc<Tunnel>) -> Arc<ServedTunnel> {
+        Arc::new(ServedTunnel::new(settings, &self.permits, &self.counters))
     }
 
-    /// Sets the tunnels that share the permits, by their gates, and the `max_flows` of each.
-    pub fn permit<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, Option<usize>)>) {
-        self.permits.serve(served);
+    /// Sets the tunnels that share the permits, with the `max_flows` of each.
+    pub fn permit(&self, served: &[Arc<ServedTunnel>]) {
+        self.permits.serve(served.iter().map(|tunnel| (&*tunnel.permits, tunnel.settings.max_flows)));
     }
 
     /// Sets the bandwidth caps: `all` of the daemon, and those of `tunnels`. They hold for live flows, too. The flows of
@@ -181,10 +182,9 @@ impl Relay {
         self.names.addresses(next_hop, patience, counters).await
     }
 
-    /// Sets the tunnels whose next hops views show, each with its gate. A hop that stays keeps its state.
-    pub fn group<'a>(&self, served: impl IntoIterator<Item = (&'a Arc<Gate>, &'a Tunnel)>) {
-        let served = served.into_iter();
-        self.groups.set(served.map(|(gate, tunnel)| gate.group(Arc::new(tunnel.clone()))));
+    /// Sets the tunnels whose next hops views show. A hop that stays keeps its state.
+    pub fn group(&self, served: &[Arc<ServedTunnel>]) {
+        self.groups.set(served);
     }
 
     /// Returns the counters and the state of the next hops of every tunnel that is served.
@@ -199,7 +199,7 @@ impl Relay {
 
     /// Writes the state of the next hops to the log, for tunnels that have several.
     pub fn log_groups(&self) {
-        hops::log(&self.next_hops());
+        views::log(&self.next_hops());
     }
 
     /// Sets the key that probers must prove, and that the daemon's own probes prove elsewhere. Returns the old one.

@@ -7,7 +7,7 @@ use super::error::DaemonError;
 use crate::control::RelayCommand;
 use longhaul_config::options::Leg;
 use longhaul_config::{Resolver, Tunnel};
-use longhaul_relay::{Activated, BindError, Checks, Gate, Handle, Listener, Relay, Route, Serving, Verifier};
+use longhaul_relay::{Activated, BindError, Checks, Handle, Listener, Relay, ServedTunnel, Serving, Verifier};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Tunnels {
     activated: Vec<Activated>,
     running: BTreeMap<String, Running>,
     /// The tunnels that [`close`](Tunnels::close) has ended.
-    closed: Vec<Route>,
+    closed: Vec<Arc<ServedTunnel>>,
     /// How the names of the tunnels are resolved.
     resolver: Option<Resolver>,
     replaced: Vec<Replaced>,
@@ -33,8 +33,7 @@ pub(super) struct Tunnels {
 
 /// A tunnel that is served. Dropping it ends the listener, and leaves the flows.
 struct Running {
-    tunnel: Arc<Tunnel>,
-    gate: Arc<Gate>,
+    tunnel: Arc<ServedTunnel>,
     serving: watch::Sender<Serving>,
     handle: Handle,
     /// The active checks of its next hops, if it has some.
@@ -51,8 +50,7 @@ struct Replaced {
 
 /// The planned change of one tunnel.
 struct Change {
-    tunnel: Tunnel,
-    gate: Arc<Gate>,
+    tunnel: Arc<ServedTunnel>,
     /// Its new listener. `None` keeps the old listener, which uses the new settings from the next connection on.
     listener: Option<(Listener, Handle)>,
 }
@@ -79,7 +77,7 @@ impl Tunnels {
     /// Returns the tunnels that are served or closed, by name.
     pub(super) fn list(&self) -> Vec<Arc<Tunnel>> {
         let running = self.running.values().map(|running| &running.tunnel);
-        running.chain(self.closed.iter().map(|closed| &closed.tunnel)).cloned().collect()
+        running.chain(&self.closed).map(|tunnel| tunnel.settings.clone()).collect()
     }
 
     /// Serves `tunnels` from now on, and no others. Resolves names by `resolver`. All or nothing.
@@ -93,16 +91,16 @@ impl Tunnels {
             self.running.values().for_each(|running| running.handle.stay());
         })?;
         // Before the first tunnel listens, because a flow that it accepts may dial at once.
-        self.relay.serves(changes.iter().map(|change| change.tunnel.clone()), resolver);
+        let served: Vec<Arc<ServedTunnel>> = changes.iter().map(|change| change.tunnel.clone()).collect();
+        self.relay.serves(served.iter().map(|tunnel| (*tunnel.settings).clone()), resolver);
         self.resolver = resolver;
-        self.relay.permit(changes.iter().map(|change| (&change.gate, change.tunnel.max_flows)));
-        changes.iter().for_each(|change| change.gate.set_protocol(change.tunnel.protocol));
-        self.relay.group(changes.iter().map(|change| (&change.gate, &change.tunnel)));
+        self.relay.permit(&served);
+        self.relay.group(&served);
         let mut before = std::mem::take(&mut self.running);
-        for Change { tunnel, gate, listener } in changes {
-            let name = tunnel.name.clone();
+        for Change { tunnel, listener } in changes {
+            let name = tunnel.settings.name.clone();
             let running = match listener {
-                Some((listener, handle)) => self.start(tunnel, gate, listener, handle),
+                Some((listener, handle)) => self.start(tunnel, listener, handle),
                 None => match before.remove(&name) {
                     Some(running) => running.update(&self.relay, tunnel),
                     None => continue, // `plan` keeps only what runs
@@ -119,7 +117,7 @@ impl Tunnels {
         // accepted and then reset.
         self.replace(before.into_values());
         for socket in &mut self.activated {
-            match self.running.values().any(|running| running.tunnel.listen == socket.address()) {
+            match self.running.values().any(|running| running.tunnel.settings.listen == socket.address()) {
                 true => socket.serve(),
                 false => socket.refuse(&self.relay),
             }
@@ -131,17 +129,17 @@ impl Tunnels {
     /// replaced listener, of this reload or an earlier one, which tunnels have its addresses.
     fn replace(&mut self, old: impl Iterator<Item = Running>) {
         for old in old {
-            let taken_over = self.running.values().any(|new| new.covers_same(&old.tunnel));
+            let taken_over = self.running.values().any(|new| new.covers_same(&old.tunnel.settings));
             // A socket from systemd is the same for the new listener.
-            if taken_over && self.activated(&old.tunnel).is_none() {
-                self.replaced.push(Replaced { listen: old.tunnel.listen, serving: old.serving });
+            if taken_over && self.activated(&old.tunnel.settings).is_none() {
+                self.replaced.push(Replaced { listen: old.tunnel.settings.listen, serving: old.serving });
             }
         }
         self.replaced.retain(|old| !old.serving.is_closed());
         for old in &self.replaced {
-            let heirs = self.running.values().filter(|new| longhaul_config::covers_same(new.tunnel.listen, old.listen));
-            let routes = heirs.map(|new| Route { tunnel: new.tunnel.clone(), gate: new.gate.clone() }).collect();
-            old.serving.send_replace(Serving { routes, replaced: true });
+            let new = self.running.values().map(|new| &new.tunnel);
+            let heirs = new.filter(|new| longhaul_config::covers_same(new.settings.listen, old.listen));
+            old.serving.send_replace(Serving { tunnels: heirs.cloned().collect(), replaced: true });
         }
     }
 
@@ -166,10 +164,17 @@ impl Tunnels {
 
     fn plan(&self, tunnel: Tunnel) -> Result<Change, BindError> {
         let before = self.running.get(&tunnel.name);
-        let closed = || self.closed.iter().find(|closed| closed.tunnel.name == tunnel.name).map(|closed| &closed.gate);
-        let gate = before.map(|old| &old.gate).or_else(closed).cloned().unwrap_or_else(|| self.relay.gate());
-        if before.is_some_and(|old| old.listens_alike(&tunnel)) {
-            return Ok(Change { tunnel, gate, listener: None });
+        let closed = || self.closed.iter().find(|closed| closed.settings.name == tunnel.name);
+        let old = before.map(|old| &old.tunnel).or_else(closed);
+        let listens_alike = before.is_some_and(|old| old.listens_alike(&tunnel));
+        let tunnel = Arc::new(tunnel);
+        let served = match old {
+            Some(old) if old.settings == tunnel => old.clone(),
+            Some(old) => Arc::new(old.with(tunnel.clone())),
+            None => self.relay.tunnel(tunnel.clone()),
+        };
+        if listens_alike {
+            return Ok(Change { tunnel: served, listener: None });
         }
         let here: Vec<&Handle> = self.in_the_way(&tunnel).collect();
         let leaving = self.replaced.iter().any(|old| longhaul_config::covers_same(old.listen, tunnel.listen));
@@ -179,18 +184,18 @@ impl Tunnels {
             None => Listener::bind(&tunnel)?,
         };
         let handle = listener.handle(&tunnel)?;
-        Ok(Change { tunnel, gate, listener: Some((listener, handle)) })
+        Ok(Change { tunnel: served, listener: Some((listener, handle)) })
     }
 
-    fn start(&mut self, tunnel: Tunnel, gate: Arc<Gate>, listener: Listener, handle: Handle) -> Running {
-        let to: Vec<String> = tunnel.to.iter().map(ToString::to_string).collect();
-        info!(tunnel = %tunnel.name, listen = %tunnel.listen, to = %to.join(","), "listening");
-        let tunnel = Arc::new(tunnel);
-        let (serving, receiver) = watch::channel(Serving::one(tunnel.clone(), gate.clone()));
+    fn start(&mut self, tunnel: Arc<ServedTunnel>, listener: Listener, handle: Handle) -> Running {
+        let Tunnel { name, listen, to, .. } = &*tunnel.settings;
+        let to: Vec<String> = to.iter().map(ToString::to_string).collect();
+        info!(tunnel = %name, %listen, to = %to.join(","), "listening");
+        let (serving, receiver) = watch::channel(Serving::one(tunnel.clone()));
         self.listeners.spawn(listener.serve(self.relay.clone(), receiver));
-        let checks = Checks::begin(&self.relay, &gate, &tunnel);
-        let verifier = Verifier::begin(&self.relay, &gate, &tunnel);
-        Running { tunnel, gate, serving, handle, checks, verifier }
+        let checks = Checks::begin(&self.relay, &tunnel);
+        let verifier = Verifier::begin(&self.relay, &tunnel);
+        Running { tunnel, serving, handle, checks, verifier }
     }
 
     /// Tells the relay which addresses the listeners need.
@@ -214,8 +219,7 @@ impl Tunnels {
 
     /// Ends every listener, as [`stop`](Tunnels::stop) does, until [`reopen`](Tunnels::reopen).
     pub(super) fn close(&mut self) {
-        let route = |running: &Running| Route { tunnel: running.tunnel.clone(), gate: running.gate.clone() };
-        self.closed.extend(self.running.values().map(route));
+        self.closed.extend(self.running.values().map(|running| running.tunnel.clone()));
         self.stop();
     }
 
@@ -230,7 +234,7 @@ impl Tunnels {
     /// # Errors
     /// A tunnel cannot listen any more.
     pub(super) fn reopen(&mut self) -> Result<(), BindError> {
-        let tunnels = self.closed.iter().map(|closed| (*closed.tunnel).clone()).collect();
+        let tunnels = self.closed.iter().map(|closed| (*closed.settings).clone()).collect();
         self.apply(tunnels, self.resolver)?;
         self.closed.clear();
         self.relay.drain(false);
@@ -276,23 +280,23 @@ impl Running {
     /// Whether the existing listener can serve `tunnel`. Not every option can be changed on a listening socket of
     /// Multipath TCP.
     fn listens_alike(&self, tunnel: &Tunnel) -> bool {
-        let old = &self.tunnel;
+        let old = &self.tunnel.settings;
         let live = || !tunnel.mptcp(Leg::Accept) && tunnel.accept.follow_live(&old.accept);
         old.listen == tunnel.listen && (old.accept == tunnel.accept || live())
     }
 
     fn covers_same(&self, tunnel: &Tunnel) -> bool {
-        longhaul_config::covers_same(self.tunnel.listen, tunnel.listen)
+        longhaul_config::covers_same(self.tunnel.settings.listen, tunnel.listen)
     }
 
-    fn update(mut self, relay: &Arc<Relay>, tunnel: Tunnel) -> Running {
-        if *self.tunnel != tunnel {
-            info!(tunnel = %tunnel.name, "tunnel changed; its flows keep their settings");
-            self.handle.tell(&self.tunnel.accept, &tunnel);
-            self.tunnel = Arc::new(tunnel);
-            self.checks = Checks::begin(relay, &self.gate, &self.tunnel);
-            self.serving.send_replace(Serving::one(self.tunnel.clone(), self.gate.clone()));
-            self.verifier = Verifier::begin(relay, &self.gate, &self.tunnel);
+    fn update(mut self, relay: &Arc<Relay>, tunnel: Arc<ServedTunnel>) -> Running {
+        if self.tunnel.settings != tunnel.settings {
+            info!(tunnel = %tunnel.settings.name, "tunnel changed; its flows keep their settings");
+            self.handle.tell(&self.tunnel.settings.accept, &tunnel.settings);
+            self.tunnel = tunnel;
+            self.checks = Checks::begin(relay, &self.tunnel);
+            self.serving.send_replace(Serving::one(self.tunnel.clone()));
+            self.verifier = Verifier::begin(relay, &self.tunnel);
         }
         self
     }

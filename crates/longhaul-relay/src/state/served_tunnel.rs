@@ -1,0 +1,139 @@
+//! A tunnel that is served: its settings, and what the relay keeps for it.
+
+use crate::live::counters::Counters;
+use crate::live::data_problem::DataProblem;
+use crate::live::throttle::Lines;
+use crate::state::hops::Hops;
+use crate::state::permits::{Permit, Permits, Spare, TunnelPermits};
+use crate::state::queue::Queue;
+use longhaul_config::{Protocol, Tunnel};
+use longhaul_core::permits::Full;
+use std::sync::Arc;
+use std::time::Instant;
+use tracing::{info, warn};
+
+/// A tunnel that is served. A reload that changes its settings replaces it by [another one](ServedTunnel::with) that shares
+/// the rest. A flow keeps the one with which it began.
+#[derive(Clone, Debug)]
+pub struct ServedTunnel {
+    /// Its settings.
+    pub settings: Arc<Tunnel>,
+    /// The counters of the tunnel.
+    pub(crate) counters: Arc<Counters>,
+    /// The state of its next hops.
+    pub(crate) hops: Arc<Hops>,
+    /// The latest problem of its FTP data connections.
+    pub(crate) data_problem: Arc<DataProblem>,
+    /// Its part of the permits, and the sources of its flows.
+    pub(super) permits: Arc<TunnelPermits>,
+    /// Clients that wait for a permit.
+    pub(super) queue: Arc<Queue>,
+}
+
+impl ServedTunnel {
+    /// Returns a new tunnel, without a reserve of permits. `all` are the counters of the process.
+    pub(super) fn new(settings: Arc<Tunnel>, permits: &Arc<Permits>, all: &Arc<Counters>) -> ServedTunnel {
+        ServedTunnel {
+            settings,
+            counters: Counters::of_tunnel(all),
+            hops: Arc::default(),
+            data_problem: Arc::default(),
+            permits: TunnelPermits::open(permits),
+            queue: Arc::default(),
+        }
+    }
+
+    /// Returns this tunnel with other `settings`.
+    pub fn with(&self, settings: Arc<Tunnel>) -> ServedTunnel {
+        ServedTunnel { settings, ..self.clone() }
+    }
+
+    /// Returns the tunnel of a data connection of one of this tunnel's flows, which has taken the permit. It counts in the same
+    /// counters, and notes problems in the same place. The state of its next hop is its own.
+    pub(crate) fn beside(&self, settings: Arc<Tunnel>) -> ServedTunnel {
+        ServedTunnel { hops: Arc::default(), ..self.with(settings) }
+    }
+
+    /// Takes a permit for another flow, if the tunnel may have one now. A flow of FTP takes those of its data connections, too,
+    /// so control connections alone can never use up what their data connections need.
+    ///
+    /// # Errors
+    /// The tunnel may not have another flow now, with the reason.
+    pub(crate) fn try_enter(&self) -> Result<Permit, Full> {
+        self.permits.take(match self.settings.protocol {
+            Protocol::Tcp => 0,
+            Protocol::Ftp => DATA_CONNECTIONS,
+        })
+    }
+
+    /// Whether it gave this permit, with these settings or earlier ones.
+    pub(crate) fn gave(&self, permit: &Permit) -> bool {
+        permit.is_of(&self.permits)
+    }
+
+    /// Takes a permit for a connection beside a flow's own, if no tunnel needs it for a flow.
+    pub(crate) fn spare(&self) -> Option<Spare> {
+        self.permits.spare()
+    }
+
+    /// Whether the tunnel may have another flow now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.try_enter().is_ok()
+    }
+
+    /// Waits for a permit for another flow, and logs that it waits. A client is in the listen queue. The wait may be dropped.
+    pub(crate) async fn enter(&self, lines: &Lines) -> Permit {
+        let (mut said, mut waiting) = (None, None);
+        loop {
+            // Before the look, because notify_waiters wakes every `Notified` that exists by then. So all waiters look
+            // again whenever a permit is free. None can take the notification from another, even if it is dropped or
+            // refuses its client.
+            let (left, returned) = self.permits.freed();
+            let full = match self.try_enter() {
+                Ok(permit) => return permit,
+                Err(full) => full,
+            };
+            waiting.get_or_insert_with(|| self.queue.wait(full)).because(full);
+            if said != Some(full) {
+                self.say(lines, full);
+                said = Some(full);
+            }
+            match full {
+                Full::MaxFlows => left.await,
+                Full::AllFlows | Full::Permits => returned.await,
+            }
+        }
+    }
+
+    /// Logs that connections wait, and why. At most once a second for each tunnel.
+    fn say(&self, lines: &Lines, full: Full) {
+        let (name, (flows, all, permits)) = (&self.settings.name, self.permits.used());
+        match full {
+            Full::MaxFlows => {
+                if lines.full.pass(name, Instant::now()).is_some() {
+                    info!(tunnel = %name, flows, "tunnel is full: connections wait in the listen queue");
+                }
+            }
+            Full::AllFlows => {
+                if lines.full.pass(name, Instant::now()).is_some() {
+                    info!(tunnel = %name, flows, flows_of_all = all, most_flows = permits,
+                        "relay is full: connections wait in the listen queue");
+                }
+            }
+            Full::Permits => {
+                self.counters.count(|counters| &counters.without_permit);
+                if let Some(more) = lines.permit.pass(name, Instant::now()) {
+                    warn!(
+                        tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
+                        remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel with the most flows",
+                        "no descriptors for another flow of this tunnel: connections wait in the listen queue"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Maximum number of data connections of an FTP control connection, with the one that is awaited. Two, because the next one may
+/// begin while the last bytes of the one before are still unacknowledged.
+pub(crate) const DATA_CONNECTIONS: u8 = 2;
