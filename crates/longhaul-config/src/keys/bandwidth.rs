@@ -12,7 +12,7 @@ use longhaul_units::Rate;
 /// # Errors
 /// The text is no rate, or the rate is out of range.
 pub(super) fn rate(text: &str) -> Result<Rate, String> {
-    const FORM: &str = "write a rate from 8kbit/s to 1000Gbit/s, such as \"200Mbit/s\"";
+    const FORM: &str = "write a rate from 1Mbit/s to 1000Gbit/s, such as \"200Mbit/s\"";
     match text.trim().parse::<Rate>() {
         Ok(rate) if rate < MIN_RATE => Err(format!("it is too small; {FORM}")),
         Ok(rate) if rate > MAX_RATE => Err(format!("it is too large; {FORM}")),
@@ -128,8 +128,8 @@ fn time(text: &str) -> Result<u16, String> {
     }
 }
 
-/// The smallest cap: a segment in a second and a half.
-const MIN_RATE: Rate = Rate(8_000);
+/// The smallest cap. Below it, a segment of a flow takes seconds, and no path that longhaul is for is so slow.
+const MIN_RATE: Rate = Rate(1_000_000);
 const MAX_RATE: Rate = Rate(1_000_000_000_000);
 
 #[cfg(test)]
@@ -164,7 +164,12 @@ mod tests {
             let refused = window(text).unwrap_err();
             assert!(refused.contains(said), "{text}: {refused}");
         }
-        for (text, said) in [("0bit", "too small"), ("none", "leave the key out"), ("99999Gbit/s", "too large")] {
+        for (text, said) in [
+            ("0bit", "too small"),
+            ("999kbit/s", "it is too small; write a rate from 1Mbit/s"),
+            ("none", "leave the key out"),
+            ("99999Gbit/s", "too large"),
+        ] {
             assert!(rate(text).unwrap_err().contains(said), "{text}");
         }
     }

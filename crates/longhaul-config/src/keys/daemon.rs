@@ -70,7 +70,7 @@ const BANDWIDTH: Row<Config> = Row {
         bandwidth::show(&config.bandwidth).map(|cap| format!("bandwidth of all tunnels in each direction: {cap}"))
     },
     check: |config, _| config.tunnels.iter().flat_map(|tunnel| bandwidth::unpaced(&config.bandwidth, tunnel)).collect(),
-    doc: "Cap of all flows of all tunnels together, for the payload that is sent in each direction, 8 kbit/s to 1000 Gbit/s. \
+    doc: "Cap of all flows of all tunnels together, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s. \
           See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
 };
 

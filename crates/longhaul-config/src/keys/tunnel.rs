@@ -226,7 +226,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         value: KeyValue::One(|tunnel, text| bandwidth::rate(text).map(|rate| tunnel.bandwidth.rate = Some(rate))),
         show: |tunnel| bandwidth::show(&tunnel.bandwidth).map(|cap| format!("bandwidth in each direction: {cap}")),
         check: |tunnel, _| bandwidth::unpaced(&tunnel.bandwidth, tunnel),
-        doc: "Cap of all flows of the tunnel together, for the payload that is sent in each direction, 8 kbit/s to 1000 Gbit/s. \
+        doc: "Cap of all flows of the tunnel together, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s. \
               See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
     },
     Row {
@@ -262,7 +262,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             Some(_) => bandwidth::unpaced_by(tunnel, "flow_bandwidth"),
             None => Vec::new(),
         },
-        doc: "Cap of each flow, for the payload that is sent in each direction.",
+        doc: "Cap of each flow, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s.",
     },
     Row {
         name: "connect_timeout",

@@ -1,7 +1,7 @@
 //! The bytes of one direction of a flow that the kernel has sent and that its limit has not paid for yet.
 //!
 //! The kernel sends a whole segment at once, of two times the MSS to 64 kB, and then waits until the limit has paid for it:
-//! 2.9 s at 8 kbit/s. Such a segment is no excess. If it counted as one, the account would lower the limits after each
+//! 2.3 s at 10 kbit/s, the share of each of 100 flows below 1 Mbit/s. Such a segment is no excess. If it counted as one, the account would lower the limits after each
 //! segment. A higher limit comes into force with the next ACK, which follows the next segment, so that segment would be
 //! charged at the low rate, and the flows would get a quarter of a small cap.
 

