@@ -43,7 +43,7 @@ pub use accept::{Activated, BindError, Handle, Listener, Serving};
 pub use leg::LegState;
 pub use live::{
     Bucket, CounterValues, Counters, DataProblemView, Distributions, FlowState, FlowStateName, HistogramValues, How,
-    LegFigures, Outcome, Tally, VerifyView, Whereabouts,
+    LegFigures, Outcome, Rates, Tally, VerifyView, Whereabouts,
 };
 pub use lock::lock;
 pub use names::{NameView, Unresolved, unresolved};

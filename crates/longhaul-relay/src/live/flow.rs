@@ -12,7 +12,7 @@ use crate::live::data_peer::{Met, Naming};
 use crate::live::how::How;
 use crate::live::moment::Moment;
 use crate::live::pulse::Pulse;
-use crate::live::tally::Tally;
+use crate::live::tally::{Rates, Tally};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::ftp::Transfer;
@@ -98,6 +98,16 @@ pub struct FlowState {
     /// The leg to the next hop. Absent until one has answered, and when the flow has just ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dial: Option<LegState>,
+    /// Rates since an earlier look. Only in a view that keeps that one; not in the JSON.
+    #[serde(skip)]
+    pub rates: Rates,
+}
+
+impl FlowState {
+    /// Returns the number of bytes that it has carried so far.
+    pub fn tally(&self) -> Tally {
+        Tally { up: self.up_bytes, down: self.down_bytes }
+    }
 }
 
 /// State of a flow.
@@ -308,6 +318,7 @@ impl Flow {
             down_bytes: tally.down,
             accept: leg(Leg::Accept),
             dial: leg(Leg::Dial),
+            rates: Rates::default(),
         }
     }
 

@@ -28,5 +28,5 @@ pub use distributions::{Distributions, LegFigures};
 pub use flow::{FlowState, FlowStateName};
 pub use histogram::{Bucket, HistogramValues};
 pub use how::How;
-pub use tally::Tally;
+pub use tally::{Rates, Tally};
 pub use verified::{Outcome, VerifyView, Whereabouts};

@@ -42,6 +42,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
             lowest_cap_bits_per_second: tunnel.lowest_cap().map(|Rate(cap)| cap),
             proxy_in: tunnel.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: verify.zip(view).map(|(verify, view)| VerifyState { history: verified::history(view), ..verify }),
+            ..TunnelState::default()
         }
     };
     Snapshot {
@@ -59,6 +60,7 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
         flows,
         counters: source.relay.counter_values(),
         admin: admin(source),
+        ..Snapshot::default()
     }
 }
 

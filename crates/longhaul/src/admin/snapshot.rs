@@ -9,7 +9,7 @@ use crate::figures::age;
 pub use crate::resources::ResourceState;
 pub use longhaul_core::next_hop::Availability as HopStateName;
 use longhaul_relay::CounterValues;
-pub use longhaul_relay::{FlowState, FlowStateName, LegState};
+pub use longhaul_relay::{FlowState, FlowStateName, LegState, Rates};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -47,6 +47,9 @@ pub struct Snapshot {
     pub resources: Vec<ResourceState>,
     /// Events of the control socket and of the HTTP listener.
     pub admin: AdminCounters,
+    /// Rates of the process since an earlier snapshot. Only in a view that keeps that one; not in the JSON.
+    #[serde(skip)]
+    pub rates: Rates,
 }
 
 impl Snapshot {
@@ -121,6 +124,12 @@ pub struct TunnelState {
     /// Results of the daemon's own probes of it. Absent without `verify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyState>,
+    /// Rates of its flows since an earlier snapshot. Only in a view that keeps that one; not in the JSON.
+    #[serde(skip)]
+    pub rates: Rates,
+    /// Whether a problem of it is fatal. `None` without a problem. Not in the JSON: `problems` say it.
+    #[serde(skip)]
+    pub problem: Option<bool>,
 }
 
 /// Results of the daemon's own probes of a tunnel.

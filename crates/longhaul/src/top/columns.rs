@@ -1,69 +1,68 @@
 //! The columns of the two tables. A new column is a row here.
 
 use super::column::{Column, Key, Width};
-use super::picture::{FlowRow, TunnelRow};
-use crate::admin::snapshot::{HopState, LegState, VerifyState, VerifyStateName};
+use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState, VerifyStateName};
 use crate::figures;
 use longhaul_core::path::limit::Limit;
 use std::borrow::Cow;
 
 /// The columns of the table of flows, in their order on the screen.
-pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
+pub(super) const FLOW_COLUMNS: &[Column<FlowState>] = &[
     Column {
         title: "FLOW",
         name: "number",
         width: Width::Number(6),
         rank: Some(0),
-        cell: |row| row.state.flow.to_string().into(),
-        key: |row| Key::Number(Some(row.state.flow as f64)),
+        cell: |row| row.flow.to_string().into(),
+        key: |row| Key::Number(Some(row.flow as f64)),
     },
     Column {
         title: "TUNNEL",
         name: "tunnel",
         width: Width::Text(6, 16),
         rank: Some(5),
-        cell: |row| Cow::Borrowed(&row.state.tunnel),
-        key: |row| Key::Text(&row.state.tunnel),
+        cell: |row| Cow::Borrowed(&row.tunnel),
+        key: |row| Key::Text(&row.tunnel),
     },
     Column {
         title: "CLIENT",
         name: "client",
         width: Width::Text(12, 47),
         rank: Some(3),
-        cell: |row| Cow::Borrowed(&row.state.peer),
-        key: |row| Key::Text(&row.state.peer),
+        cell: |row| Cow::Borrowed(&row.peer),
+        key: |row| Key::Text(&row.peer),
     },
     Column {
         title: "NEXT HOP",
         name: "next hop",
         width: Width::Text(12, 47),
         rank: Some(10),
-        cell: |row| row.state.next_hop.as_deref().unwrap_or("-").into(),
-        key: |row| Key::Text(row.state.next_hop.as_deref().unwrap_or_default()),
+        cell: |row| row.next_hop.as_deref().unwrap_or("-").into(),
+        key: |row| Key::Text(row.next_hop.as_deref().unwrap_or_default()),
     },
     Column {
         title: "FTP",
         name: "command of an FTP data connection",
         width: Width::Optional(8, 24),
         rank: Some(6),
-        cell: |row| row.state.transfer.as_deref().unwrap_or_default().into(),
-        key: |row| Key::Text(row.state.transfer.as_deref().unwrap_or_default()),
+        cell: |row| row.transfer.as_deref().unwrap_or_default().into(),
+        key: |row| Key::Text(row.transfer.as_deref().unwrap_or_default()),
     },
     Column {
         title: "STATE",
         name: "state",
         width: Width::Text(5, 13),
         rank: Some(4),
-        cell: |row| row.state.state.text().into(),
-        key: |row| Key::Text(row.state.state.text()),
+        cell: |row| row.state.text().into(),
+        key: |row| Key::Text(row.state.text()),
     },
     Column {
         title: "AGE",
         name: "age",
         width: Width::Number(6),
         rank: Some(8),
-        cell: |row| figures::age(row.state.age_seconds).into(),
-        key: |row| Key::Number(Some(row.state.age_seconds)),
+        cell: |row| figures::age(row.age_seconds).into(),
+        key: |row| Key::Number(Some(row.age_seconds)),
     },
     Column {
         title: "UP b/s",
@@ -94,92 +93,92 @@ pub(super) const FLOW_COLUMNS: &[Column<FlowRow>] = &[
         name: "RTT of the dial leg",
         width: Width::Number(6),
         rank: Some(7),
-        cell: |row| rtt(row.state.dial.as_ref()),
-        key: |row| Key::Number(row.state.dial.as_ref().and_then(|leg| leg.rtt_ms)),
+        cell: |row| rtt(row.dial.as_ref()),
+        key: |row| Key::Number(row.dial.as_ref().and_then(|leg| leg.rtt_ms)),
     },
     Column {
         title: "D.CWND",
         name: "congestion window of the dial leg",
         width: Width::Number(6),
         rank: Some(15),
-        cell: |row| cwnd(row.state.dial.as_ref()),
-        key: |row| Key::Number(row.state.dial.as_ref().map(|leg| leg.cwnd_segments.into())),
+        cell: |row| cwnd(row.dial.as_ref()),
+        key: |row| Key::Number(row.dial.as_ref().map(|leg| leg.cwnd_segments.into())),
     },
     Column {
         title: "D.RETR",
         name: "bytes retransmitted on the dial leg",
         width: Width::Number(7),
         rank: Some(13),
-        cell: |row| retransmitted(row.state.dial.as_ref()),
-        key: |row| Key::Number(row.state.dial.as_ref().map(|leg| leg.retrans_bytes as f64)),
+        cell: |row| retransmitted(row.dial.as_ref()),
+        key: |row| Key::Number(row.dial.as_ref().map(|leg| leg.retrans_bytes as f64)),
     },
     Column {
         title: "D.CC",
         name: "congestion control of the dial leg",
         width: Width::Text(4, 8),
         rank: Some(17),
-        cell: |row| congestion(row.state.dial.as_ref()).into(),
-        key: |row| Key::Text(congestion(row.state.dial.as_ref())),
+        cell: |row| congestion(row.dial.as_ref()).into(),
+        key: |row| Key::Text(congestion(row.dial.as_ref())),
     },
     Column {
         title: "D.LIM",
         name: "limit of the dial leg",
         width: Width::Text(5, 8),
         rank: Some(11),
-        cell: |row| limit(row.state.dial.as_ref()).into(),
-        key: |row| Key::Text(limit(row.state.dial.as_ref())),
+        cell: |row| limit(row.dial.as_ref()).into(),
+        key: |row| Key::Text(limit(row.dial.as_ref())),
     },
     Column {
         title: "A.RTT",
         name: "RTT of the accept leg",
         width: Width::Number(6),
         rank: Some(9),
-        cell: |row| rtt(row.state.accept.as_ref()),
-        key: |row| Key::Number(row.state.accept.as_ref().and_then(|leg| leg.rtt_ms)),
+        cell: |row| rtt(row.accept.as_ref()),
+        key: |row| Key::Number(row.accept.as_ref().and_then(|leg| leg.rtt_ms)),
     },
     Column {
         title: "A.CWND",
         name: "congestion window of the accept leg",
         width: Width::Number(6),
         rank: Some(16),
-        cell: |row| cwnd(row.state.accept.as_ref()),
-        key: |row| Key::Number(row.state.accept.as_ref().map(|leg| leg.cwnd_segments.into())),
+        cell: |row| cwnd(row.accept.as_ref()),
+        key: |row| Key::Number(row.accept.as_ref().map(|leg| leg.cwnd_segments.into())),
     },
     Column {
         title: "A.RETR",
         name: "bytes retransmitted on the accept leg",
         width: Width::Number(7),
         rank: Some(14),
-        cell: |row| retransmitted(row.state.accept.as_ref()),
-        key: |row| Key::Number(row.state.accept.as_ref().map(|leg| leg.retrans_bytes as f64)),
+        cell: |row| retransmitted(row.accept.as_ref()),
+        key: |row| Key::Number(row.accept.as_ref().map(|leg| leg.retrans_bytes as f64)),
     },
     Column {
         title: "A.CC",
         name: "congestion control of the accept leg",
         width: Width::Text(4, 8),
         rank: Some(18),
-        cell: |row| congestion(row.state.accept.as_ref()).into(),
-        key: |row| Key::Text(congestion(row.state.accept.as_ref())),
+        cell: |row| congestion(row.accept.as_ref()).into(),
+        key: |row| Key::Text(congestion(row.accept.as_ref())),
     },
     Column {
         title: "A.LIM",
         name: "limit of the accept leg",
         width: Width::Text(5, 8),
         rank: Some(12),
-        cell: |row| limit(row.state.accept.as_ref()).into(),
-        key: |row| Key::Text(limit(row.state.accept.as_ref())),
+        cell: |row| limit(row.accept.as_ref()).into(),
+        key: |row| Key::Text(limit(row.accept.as_ref())),
     },
 ];
 
 /// The columns of the table of tunnels, in their order on the screen.
-pub(super) const TUNNEL_COLUMNS: &[Column<TunnelRow>] = &[
+pub(super) const TUNNEL_COLUMNS: &[Column<TunnelState>] = &[
     Column {
         title: "TUNNEL",
         name: "tunnel",
         width: Width::Text(10, 30),
         rank: Some(0),
-        cell: |row| Cow::Borrowed(&row.state.name),
-        key: |row| Key::Text(&row.state.name),
+        cell: |row| Cow::Borrowed(&row.name),
+        key: |row| Key::Text(&row.name),
     },
     Column {
         title: "STATE",
@@ -194,8 +193,8 @@ pub(super) const TUNNEL_COLUMNS: &[Column<TunnelRow>] = &[
         name: "flows",
         width: Width::Number(6),
         rank: Some(2),
-        cell: |row| row.state.flows_now.to_string().into(),
-        key: |row| Key::Number(Some(row.state.flows_now as f64)),
+        cell: |row| row.flows_now.to_string().into(),
+        key: |row| Key::Number(Some(row.flows_now as f64)),
     },
     Column {
         title: "UP b/s",
@@ -226,14 +225,14 @@ pub(super) const TUNNEL_COLUMNS: &[Column<TunnelRow>] = &[
         name: "next hops",
         width: Width::Text(12, u16::MAX),
         rank: Some(6),
-        cell: |row| row.state.next_hops.iter().map(hop).collect::<Vec<_>>().join(", ").into(),
+        cell: |row| row.next_hops.iter().map(hop).collect::<Vec<_>>().join(", ").into(),
         key: |_| Key::Number(None),
     },
 ];
 
 /// Returns the word for the state of a tunnel.
-pub(super) fn tunnel_state(row: &TunnelRow) -> &'static str {
-    match (row.state.listening, row.problem) {
+pub(super) fn tunnel_state(row: &TunnelState) -> &'static str {
+    match (row.listening, row.problem) {
         (_, Some(true)) => "BROKEN",
         (false, _) => "closed",
         (true, Some(false)) => "warning",
@@ -242,10 +241,10 @@ pub(super) fn tunnel_state(row: &TunnelRow) -> &'static str {
 }
 
 /// Returns the result of the daemon's own probes of a tunnel, or a dash if it makes none.
-fn verified(row: &TunnelRow) -> &'static str {
+fn verified(row: &TunnelState) -> &'static str {
     // A broken result is a fatal problem only while it is current, so the others must not look like it.
     let is_late = |verify: &VerifyState| verify.state == VerifyStateName::Broken && !verify.is_current();
-    match &row.state.verify {
+    match &row.verify {
         Some(verify) if verify.overdue || is_late(verify) => "overdue",
         Some(verify) => verify_state(verify),
         None => "-",
@@ -321,23 +320,24 @@ mod tests {
 
     #[test]
     fn the_command_of_an_ftp_data_connection_has_a_column_if_a_flow_has_one() {
-        let mut rows = [FlowRow::default(), FlowRow::default()];
-        let is_shown = |rows: &[FlowRow]| {
+        let mut rows = [FlowState::default(), FlowState::default()];
+        let is_shown = |rows: &[FlowState]| {
             let needs: Vec<u16> = FLOW_COLUMNS.iter().map(|column| column.needs(rows.iter(), rows.iter())).collect();
             choose(FLOW_COLUMNS, &needs, 79).iter().any(|(at, _)| FLOW_COLUMNS[*at].title == "FTP")
         };
         assert!(!is_shown(&rows) && !is_shown(&[]));
-        rows[1].state.transfer = Some("RETR a.iso".into());
+        rows[1].transfer = Some("RETR a.iso".into());
         assert!(is_shown(&rows));
     }
 
     #[test]
     fn columns_are_dropped_in_the_order_of_the_manual() {
-        let mut row = FlowRow::default();
-        row.state.tunnel = "ssh-to-b".into();
-        row.state.peer = "192.0.2.10:50000".into();
-        row.state.next_hop = Some("10.20.20.20:6000".into());
-        let rows = [row];
+        let rows = [FlowState {
+            tunnel: "ssh-to-b".into(),
+            peer: "192.0.2.10:50000".into(),
+            next_hop: Some("10.20.20.20:6000".into()),
+            ..FlowState::default()
+        }];
         let needs: Vec<u16> = FLOW_COLUMNS.iter().map(|column| column.needs(rows.iter(), rows.iter())).collect();
         let titles = |width| -> Vec<&str> {
             choose(FLOW_COLUMNS, &needs, width).iter().map(|(at, _)| FLOW_COLUMNS[*at].title).collect()

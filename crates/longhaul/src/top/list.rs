@@ -4,7 +4,7 @@
 use super::column::{Column, Key};
 use super::columns::FLOW_COLUMNS;
 use super::keys::Step;
-use super::picture::FlowRow;
+use crate::admin::snapshot::FlowState;
 use std::ops::Range;
 
 /// The order of the flows, the filter and the selection.
@@ -34,7 +34,7 @@ impl List {
     }
 
     /// Filters and sorts `rows` anew. A selected flow that is gone leaves the selection to the one in its place.
-    pub(super) fn arrange(&mut self, rows: &[FlowRow]) {
+    pub(super) fn arrange(&mut self, rows: &[FlowState]) {
         let words: Vec<String> = self.filter.split_whitespace().map(str::to_lowercase).collect();
         let key = FLOW_COLUMNS[self.column].key;
         let shown = rows.iter().enumerate().filter(|(_, row)| words.iter().all(|word| contains(row, word)));
@@ -43,22 +43,22 @@ impl List {
         keyed.sort_by(|(one, _), (two, _)| one.compare(*two, self.reversed));
         self.order = keyed.into_iter().map(|(_, at)| at).collect();
         self.selected = self.selected.and_then(|(number, before)| {
-            let place = self.order.iter().position(|at| rows[*at].state.flow == number);
+            let place = self.order.iter().position(|at| rows[*at].flow == number);
             let place = place.unwrap_or_else(|| before.min(self.order.len().saturating_sub(1)));
-            Some((rows[*self.order.get(place)?].state.flow, place))
+            Some((rows[*self.order.get(place)?].flow, place))
         });
     }
 
     /// Sorts by the column at `column`: numbers with the largest first, texts from A to Z.
-    pub(super) fn sort_by(&mut self, column: usize, rows: &[FlowRow]) {
+    pub(super) fn sort_by(&mut self, column: usize, rows: &[FlowState]) {
         self.column = column.min(FLOW_COLUMNS.len() - 1);
-        let sample = FlowRow::default();
+        let sample = FlowState::default();
         self.reversed = matches!((self.column().key)(&sample), Key::Number(_));
         self.arrange(rows);
     }
 
     /// Returns the column that sorts.
-    pub(super) fn column(&self) -> &'static Column<FlowRow> {
+    pub(super) fn column(&self) -> &'static Column<FlowState> {
         &FLOW_COLUMNS[self.column]
     }
 
@@ -68,7 +68,7 @@ impl List {
     }
 
     /// Selects the first flow on the screen, unless one is selected. Returns the number of the selected flow.
-    pub(super) fn select(&mut self, rows: &[FlowRow]) -> Option<u64> {
+    pub(super) fn select(&mut self, rows: &[FlowState]) -> Option<u64> {
         if self.selected.is_none() {
             self.go_to(self.offset, rows);
         }
@@ -76,7 +76,7 @@ impl List {
     }
 
     /// Moves the selection. Without one, selects the first flow on the screen.
-    pub(super) fn step(&mut self, step: Step, rows: &[FlowRow]) {
+    pub(super) fn step(&mut self, step: Step, rows: &[FlowState]) {
         let Some((_, place)) = self.selected else {
             return match step {
                 Step::Last => self.go_to(usize::MAX, rows),
@@ -96,9 +96,9 @@ impl List {
         self.offset..self.order.len().min(self.offset + page)
     }
 
-    fn go_to(&mut self, place: usize, rows: &[FlowRow]) {
+    fn go_to(&mut self, place: usize, rows: &[FlowState]) {
         let place = place.min(self.order.len().saturating_sub(1));
-        self.selected = self.order.get(place).map(|at| (rows[*at].state.flow, place));
+        self.selected = self.order.get(place).map(|at| (rows[*at].flow, place));
     }
 }
 
@@ -116,8 +116,7 @@ pub(super) fn moved(from: usize, step: Step, page: usize) -> usize {
 }
 
 /// Whether a flow contains a word in lower case.
-fn contains(row: &FlowRow, word: &str) -> bool {
-    let flow = &row.state;
+fn contains(flow: &FlowState, word: &str) -> bool {
     let named = [&flow.next_hop, &flow.proxy, &flow.transfer].map(Option::as_deref);
     let texts = [Some(flow.tunnel.as_str()), Some(flow.peer.as_str())].into_iter().chain(named);
     let controls = [&flow.accept, &flow.dial].map(|leg| leg.as_ref().and_then(|leg| leg.congestion.as_deref()));
@@ -130,20 +129,20 @@ fn contains(row: &FlowRow, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::picture::Rates;
+    use crate::admin::snapshot::Rates;
 
-    fn rows(numbers: &[(u64, &str, f64)]) -> Vec<FlowRow> {
+    fn rows(numbers: &[(u64, &str, f64)]) -> Vec<FlowState> {
         let row = |(number, tunnel, up): &(u64, &str, f64)| {
-            let mut row = FlowRow::default();
-            (row.state.flow, row.state.tunnel) = (*number, (*tunnel).into());
+            let mut row = FlowState::default();
+            (row.flow, row.tunnel) = (*number, (*tunnel).into());
             row.rates = Rates { up: Some(*up), down: Some(0.0) };
             row
         };
         numbers.iter().map(row).collect()
     }
 
-    fn shown(list: &List, rows: &[FlowRow]) -> Vec<u64> {
-        list.order.iter().map(|at| rows[*at].state.flow).collect()
+    fn shown(list: &List, rows: &[FlowState]) -> Vec<u64> {
+        list.order.iter().map(|at| rows[*at].flow).collect()
     }
 
     fn by(name: &str) -> usize {

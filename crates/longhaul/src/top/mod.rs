@@ -3,7 +3,7 @@
 //! ```text
 //! run        asks the daemon each second, waits for keys and signals, draws
 //!   terminal   raw mode and the second screen, and back again in every case
-//! picture    a snapshot with rates: the difference to the one before
+//! rates      fills the rates of a snapshot: the difference to the one before
 //! columns    the columns of the tables: one row each
 //!   column     what a column is, and which ones fit
 //! keys       the keys: one row each
@@ -19,7 +19,7 @@ mod columns;
 mod keys;
 mod list;
 mod model;
-mod picture;
+mod rates;
 mod run;
 mod terminal;
 mod verdict;

@@ -4,8 +4,8 @@
 use super::columns::FLOW_COLUMNS;
 use super::keys::{self, Command, Step};
 use super::list::{self, List};
-use super::picture::{FlowRow, Picture};
-use crate::admin::snapshot::Snapshot;
+use super::rates;
+use crate::admin::snapshot::{FlowState, Snapshot};
 use jiff::tz::TimeZone;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -20,10 +20,10 @@ pub(super) struct Model {
     pub(super) now: f64,
     /// Contact with the daemon.
     pub(super) contact: Contact,
-    /// The last picture, and the time when it came.
-    pub(super) picture: Option<(Picture, f64)>,
+    /// The last snapshot, with its rates, and the time when it came.
+    pub(super) picture: Option<(Snapshot, f64)>,
     /// The flows of the moment when the operator paused, and its time.
-    pub(super) paused: Option<(Vec<FlowRow>, f64)>,
+    pub(super) paused: Option<(Vec<FlowState>, f64)>,
     /// The list of flows.
     pub(super) list: List,
     /// The texts, lists and questions above the main screen. The last one is on top.
@@ -82,7 +82,7 @@ pub(super) enum Page {
     /// The tunnels and their next hops.
     Tunnels,
     /// A flow, as it was seen last, and whether it still lives.
-    Details(Box<FlowRow>, bool),
+    Details(Box<FlowState>, bool),
 }
 
 /// Something that the model wants done.
@@ -118,10 +118,9 @@ impl Model {
     /// Takes a snapshot, or the reason why there is none.
     pub(super) fn answered(&mut self, answer: Result<Snapshot, Gone>) {
         match answer {
-            Ok(snapshot) => {
-                let before = self.picture.take();
-                let picture = Picture::new(snapshot, before.as_ref().map(|(picture, _)| picture));
-                self.picture = Some((picture, self.now));
+            Ok(mut snapshot) => {
+                rates::fill(&mut snapshot, self.picture.as_ref().map(|(picture, _)| picture));
+                self.picture = Some((snapshot, self.now));
                 self.contact = Contact::Up;
                 self.arrange();
             }
@@ -151,7 +150,7 @@ impl Model {
     }
 
     /// Returns the flows that the list is made of: those of the pause, or those of the last picture.
-    pub(super) fn flows(&self) -> &[FlowRow] {
+    pub(super) fn flows(&self) -> &[FlowState] {
         flows(&self.paused, &self.picture)
     }
 
@@ -236,14 +235,14 @@ impl Model {
 
     fn show_details(&mut self) {
         let Some(number) = self.list.select(flows(&self.paused, &self.picture)) else { return };
-        let row = self.flows().iter().find(|row| row.state.flow == number).cloned();
+        let row = self.flows().iter().find(|row| row.flow == number).cloned();
         self.panes.extend(row.map(|row| Pane::Text(Page::Details(Box::new(row), true), 0)));
     }
 
     /// Asks about the flow whose details are shown, or else about the selected one.
     fn ask_to_kill(&mut self) {
         let flow = match self.panes.last() {
-            Some(Pane::Text(Page::Details(row, true), _)) => Some(row.state.flow),
+            Some(Pane::Text(Page::Details(row, true), _)) => Some(row.flow),
             Some(_) => None,
             None => self.list.select(flows(&self.paused, &self.picture)),
         };
@@ -307,7 +306,7 @@ impl Model {
         let live = self.picture.as_ref().map_or(&[][..], |(picture, _)| &picture.flows);
         for pane in &mut self.panes {
             if let Pane::Text(Page::Details(row, lives), _) = pane {
-                let now = live.iter().find(|live| live.state.flow == row.state.flow);
+                let now = live.iter().find(|live| live.flow == row.flow);
                 *lives = now.is_some();
                 if let Some(now) = now {
                     **row = now.clone();
@@ -317,7 +316,7 @@ impl Model {
     }
 }
 
-fn flows<'a>(paused: &'a Option<(Vec<FlowRow>, f64)>, picture: &'a Option<(Picture, f64)>) -> &'a [FlowRow] {
+fn flows<'a>(paused: &'a Option<(Vec<FlowState>, f64)>, picture: &'a Option<(Snapshot, f64)>) -> &'a [FlowState] {
     match (paused, picture) {
         (Some((flows, _)), _) => flows,
         (None, Some((picture, _))) => &picture.flows,
@@ -333,7 +332,6 @@ const MAX_FILTER_BYTES: usize = 200;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::FlowState;
 
     fn snapshot(uptime_seconds: f64, numbers: &[u64]) -> Snapshot {
         let flow = |number: &u64| FlowState { flow: *number, peer: format!("client{number}"), ..FlowState::default() };
@@ -361,7 +359,7 @@ mod tests {
     }
 
     fn shown(model: &Model) -> Vec<u64> {
-        model.list.order.iter().map(|at| model.flows()[*at].state.flow).collect()
+        model.list.order.iter().map(|at| model.flows()[*at].flow).collect()
     }
 
     #[test]
@@ -438,7 +436,7 @@ mod tests {
         press(&mut model, "p");
         model.answered(Ok(Snapshot { version: "next".into(), ..snapshot(2.0, &[2, 3]) }));
         assert_eq!(shown(&model), [1, 2]);
-        assert_eq!(model.picture.as_ref().map(|(picture, _)| picture.rest.version.as_str()), Some("next"));
+        assert_eq!(model.picture.as_ref().map(|(picture, _)| picture.version.as_str()), Some("next"));
         press(&mut model, "p");
         assert_eq!(shown(&model), [2, 3]);
     }

@@ -2,8 +2,8 @@
 //! says it, and the colour only repeats it.
 
 use super::model::{Contact, Gone, Model};
-use super::picture::Picture;
-use crate::admin::verdict::Standing;
+use crate::admin::snapshot::Snapshot;
+use crate::admin::verdict::{Standing, Verdict};
 use crate::figures;
 
 /// How good the news is.
@@ -42,13 +42,14 @@ pub(super) fn verdict(model: &Model) -> Said {
     }
 }
 
-fn of_picture(picture: &Picture, model: &Model) -> Said {
-    let tone = match picture.verdict.standing {
+fn of_picture(picture: &Snapshot, model: &Model) -> Said {
+    let verdict = Verdict::of(picture);
+    let tone = match verdict.standing {
         Standing::Whole => Tone::Good,
         Standing::Warned | Standing::Doubtful => Tone::Warning,
         Standing::NotWhole => Tone::Bad,
     };
-    (tone, picture.verdict.line(|since| since_when(since, model)))
+    (tone, verdict.line(|since| since_when(since, model)))
 }
 
 /// Returns the reasons below the verdict, the worst first.
@@ -66,7 +67,7 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
     }
     let Some((picture, _)) = &model.picture else { return said };
     let tone = |tone| if model.contact == Contact::Up { tone } else { Tone::Past };
-    said.extend(picture.rest.problems.iter().map(|problem| {
+    said.extend(picture.problems.iter().map(|problem| {
         let news = if problem.fatal { Tone::Bad } else { Tone::Warning };
         let since = since_when(problem.since_unix_seconds, model);
         (tone(news), format!("{} {since}: {problem}", problem.word()))
@@ -77,7 +78,7 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
 /// Returns lines about the process: its state, and its flows and rates.
 pub(super) fn process(model: &Model) -> Vec<String> {
     let Some((picture, _)) = &model.picture else { return Vec::new() };
-    let rest = &picture.rest;
+    let rest = picture;
     let phase = rest.phase.text();
     let rate = |rate: Option<f64>| rate.map_or("-".into(), figures::rate);
     let flows = figures::count(picture.flows.len(), "flow");

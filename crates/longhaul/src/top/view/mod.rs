@@ -19,8 +19,8 @@ mod table;
 use super::column::Key;
 use super::columns::{TUNNEL_COLUMNS, tunnel_state};
 use super::model::{Contact, Model, Pane};
-use super::picture::FlowRow;
 use super::verdict::{self, Tone};
+use crate::admin::snapshot::FlowState;
 use crate::figures;
 use pages::Text;
 pub(super) use palette::Palette;
@@ -149,13 +149,13 @@ fn write_flows(model: &mut Model, palette: Palette, paper: &mut Paper<'_>) {
     let room = if paper.lines() > 1 { paper.lines() - 1 } else { paper.lines() };
     let window = model.list.window(room);
     let flows = model.flows();
-    let visible: Vec<&FlowRow> = model.list.order[window].iter().map(|at| &flows[*at]).collect();
+    let visible: Vec<&FlowState> = model.list.order[window].iter().map(|at| &flows[*at]).collect();
     let table = Table::new(super::columns::FLOW_COLUMNS, paper.width(), flows.iter(), visible.iter().copied());
     if paper.lines() > 1 {
         paper.write(&table.headings(), palette.heading());
     }
     for row in visible {
-        let selected = model.list.selected() == Some(row.state.flow);
+        let selected = model.list.selected() == Some(row.flow);
         let style = if selected { palette.selected() } else { Style::new() };
         let style = if stale { style.patch(palette.dim()) } else { style };
         paper.write(&table.row(row, if selected { '>' } else { ' ' }), style);
@@ -181,7 +181,7 @@ fn flows_title(model: &Model) -> String {
 
 /// Returns the order of the flows in words.
 fn direction(model: &Model) -> &'static str {
-    let sample = FlowRow::default();
+    let sample = FlowState::default();
     match ((model.list.column().key)(&sample), model.list.reversed) {
         (Key::Number(_), true) => "largest first",
         (Key::Number(_), false) => "smallest first",

@@ -1,12 +1,11 @@
 //! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
 
 use super::paper::wrap;
-use crate::admin::snapshot::{HopState, LegState, VerifyState};
+use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState};
 use crate::figures;
 use crate::top::columns::{self, FLOW_COLUMNS, rate, tunnel_state};
 use crate::top::keys::BINDINGS;
 use crate::top::model::{Model, Page, Pane};
-use crate::top::picture::{FlowRow, TunnelRow};
 use crate::top::verdict::{self, Said, Tone};
 
 /// A text above the main screen.
@@ -27,7 +26,7 @@ pub(super) fn text(model: &Model, at: usize, width: usize) -> Text {
         Pane::Text(Page::Tunnels, _) => ("TUNNELS AND NEXT HOPS".into(), tunnels(model), None),
         Pane::Text(Page::Details(row, lives), _) => {
             let ended = if *lives { "" } else { " HAS ENDED: this is what it was last" };
-            (format!("FLOW {}{ended}", row.state.flow), details(row), None)
+            (format!("FLOW {}{ended}", row.flow), details(row), None)
         }
         Pane::Sort(mark) => ("SORT THE FLOWS BY".into(), sorts(), Some(*mark)),
         Pane::Filter(_) | Pane::Confirm(_) => (String::new(), Vec::new(), None),
@@ -77,25 +76,24 @@ fn tunnels(model: &Model) -> Vec<Said> {
 }
 
 /// Returns the lines of a tunnel: one about itself, one about the daemon's own probes, and one for each of its next hops.
-fn tunnel(row: &TunnelRow, model: &Model) -> Vec<Said> {
-    let tone = match row.problem {
+fn tunnel(tunnel: &TunnelState, model: &Model) -> Vec<Said> {
+    let tone = match tunnel.problem {
         Some(true) => Tone::Bad,
         Some(false) => Tone::Warning,
         None => Tone::Plain,
     };
-    let (state, rates) = (&row.state, row.rates);
-    let flows = figures::count(state.flows_now.try_into().unwrap_or(usize::MAX), "flow");
+    let flows = figures::count(tunnel.flows_now.try_into().unwrap_or(usize::MAX), "flow");
     let of_itself = format!(
         "{}: {} at {}, {flows}, up {}bit/s, down {}bit/s",
-        state.name,
-        tunnel_state(row),
-        state.listen,
-        rate(rates.up),
-        rate(rates.down)
+        tunnel.name,
+        tunnel_state(tunnel),
+        tunnel.listen,
+        rate(tunnel.rates.up),
+        rate(tunnel.rates.down)
     );
     let mut lines = vec![(tone, of_itself)];
-    lines.extend(state.verify.as_ref().map(|verify| plain(verified(verify, model))));
-    lines.extend(state.next_hops.iter().map(|hop| plain(next_hop(hop))));
+    lines.extend(tunnel.verify.as_ref().map(|verify| plain(verified(verify, model))));
+    lines.extend(tunnel.next_hops.iter().map(|hop| plain(next_hop(hop))));
     lines
 }
 
@@ -136,8 +134,7 @@ fn next_hop(hop: &HopState) -> String {
     text
 }
 
-fn details(row: &FlowRow) -> Vec<Said> {
-    let flow = &row.state;
+fn details(flow: &FlowState) -> Vec<Said> {
     let mut lines = vec![format!("tunnel        {}", flow.tunnel), format!("client        {}", flow.peer)];
     lines.extend(flow.transfer.as_ref().map(|transfer| format!("FTP           {transfer}")));
     lines.extend(flow.proxy.as_ref().map(|proxy| format!("PROXY header  from {proxy}")));
@@ -149,8 +146,8 @@ fn details(row: &FlowRow) -> Vec<Said> {
     lines.extend([
         format!("state         {}", flow.state.text()),
         format!("age           {}", figures::age(flow.age_seconds)),
-        format!("up            {}bit/s, {} in all", rate(row.rates.up), figures::bytes(flow.up_bytes)),
-        format!("down          {}bit/s, {} in all", rate(row.rates.down), figures::bytes(flow.down_bytes)),
+        format!("up            {}bit/s, {} in all", rate(flow.rates.up), figures::bytes(flow.up_bytes)),
+        format!("down          {}bit/s, {} in all", rate(flow.rates.down), figures::bytes(flow.down_bytes)),
         String::new(),
     ]);
     lines.extend(leg("ACCEPT LEG, to the client", flow.accept.as_ref()));

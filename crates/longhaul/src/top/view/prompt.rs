@@ -34,10 +34,10 @@ pub(super) fn write(model: &Model, palette: Palette, lines: &[String], paper: &m
 }
 
 fn question(model: &Model, flow: u64) -> String {
-    let row = model.flows().iter().find(|row| row.state.flow == flow);
+    let row = model.flows().iter().find(|row| row.flow == flow);
     let which = row.map_or_else(String::new, |row| {
-        let next_hop = row.state.next_hop.as_deref().unwrap_or("no next hop yet");
-        format!(" (tunnel {}, {} -> {next_hop})", row.state.tunnel, row.state.peer)
+        let next_hop = row.next_hop.as_deref().unwrap_or("no next hop yet");
+        format!(" (tunnel {}, {} -> {next_hop})", row.tunnel, row.peer)
     });
     format!("Kill flow {flow}{which}? Both hosts see a reset. y: kill it; any other key: keep it")
 }
