@@ -1,4 +1,4 @@
-//! Tests of the command line. The help texts and messages are checked in, in tests/cmd/.
+//! Tests of the command line. What a user sees first is checked in, in tests/cmd/: the short help, and the commonest mistakes.
 //! `TRYCMD=overwrite cargo test -p longhaul --test cli` writes the current texts; read the diff.
 
 use std::fs;
@@ -56,17 +56,86 @@ fn every_text_matches_the_checked_in_one() {
 }
 
 #[test]
-fn short_help_is_one_line_a_flag_under_80_columns() {
+fn help_fits_80_columns_and_short_help_has_one_line_a_flag() {
     for command in commands() {
-        let help = stdout(&command.iter().map(String::as_str).chain(["-h"]).collect::<Vec<_>>());
+        let help = |flag| stdout(&command.iter().map(String::as_str).chain([flag]).collect::<Vec<_>>());
+        let (short, long) = (help("-h"), help("--help"));
         let command = command.join(" ");
-        for line in help.lines() {
+        for line in short.lines() {
             assert!(line.len() < 80, "{command} -h: {line}");
             // A line that is indented by three or more and does not begin a flag continues the flag above it. Commands of
             // `lab` are indented by two.
             let goes_on = line.starts_with("   ") && !line.trim_start().starts_with(['-', '[', '<']);
             assert!(!goes_on, "{command} -h: {line}");
+            let flag = line.split_whitespace().find(|word| word.starts_with("--"));
+            assert!(flag.is_none_or(|flag| long.contains(flag)), "{command} --help: {line}");
         }
+        for line in long.lines() {
+            assert!(line.chars().count() <= 80, "{command} --help: {line}");
+        }
+    }
+    let none = longhaul().output().expect("longhaul starts");
+    assert_eq!((none.status.code(), String::from_utf8_lossy(&none.stderr).into_owned()), (Some(2), stdout(&["-h"])));
+}
+
+/// Command lines that are refused, and a part of the message.
+const REFUSED: &[(&str, &str)] = &[
+    // Words of socat, and two addresses without flags.
+    ("TCP4-LISTEN:6000,fork TCP4:b:6000", "tip: write: longhaul relay --listen 0.0.0.0:6000 --to b:6000\n"),
+    ("relay TCP4-LISTEN:6001,fork TCP4:b:6000", "tip: write: --listen 0.0.0.0:6001 --to b:6000\n"),
+    ("relay 6000 10.20.20.20:6000", "tip: write: --listen 6000 --to 10.20.20.20:6000\n"),
+    (
+        "OPENSSL-LISTEN:443,cert=a.pem TCP4:b:1",
+        "only TCP, from a TCP port to a TCP port; socat's `OPENSSL-LISTEN` has no",
+    ),
+    ("relay UDP4-LISTEN:53,fork UDP4:b:53", "socat's `UDP4-LISTEN` has no counterpart"),
+    ("relay TCP4-LISTEN:6001,fork EXEC:/bin/cat", "socat's `EXEC` has no counterpart"),
+    // A host may be called proxy.
+    ("rely --listen 6000 --to proxy:3128", "tip: some similar subcommands exist: 'reload', 'relay'"),
+    // Flags of other programs, and socket options.
+    ("relay --lisen 6000", "tip: a similar argument exists: '--listen'"),
+    ("relay --range 10.0.0.0/8", "tip: a similar argument exists: '--allow'"),
+    ("relay --fork", "tip: not needed: connections are served at the same time; `--max-flows` limits"),
+    ("relay --bind 10.0.0.1", "tip: the address to listen on is part of `--listen ADDR:PORT`"),
+    ("relay --mss 1254", "tip: it is a socket option; write --set dial.mss=1254B\n"),
+    ("relay --listen 1254 --set dial.mss 1254", "tip: write dial.mss=1254\n"),
+    ("relay --set dial.mss = 1254", "tip: write dial.mss=1254\n"),
+    (
+        "relay --listen 1 --to b:1 --set dial.mms=1",
+        "--set <LEG.KEY=VALUE>': there is no such option; did you mean mss?",
+    ),
+    (
+        "relay --listen 1 --to b:1 --set dial.mss=1B,dial.nodelay=no",
+        "it holds several options; write one for each --set",
+    ),
+    (
+        "relay --listen 1 --to b:1 --set dial.window_clamp=1MiB --set dial.window-clamp=2MiB",
+        "is already set for this leg",
+    ),
+    // Values are judged as those of the file, and named by their flags.
+    ("relay --listen 1 --to b:1,c", "invalid value 'c' for '--to <HOST:PORT>': it is not a host and a port"),
+    ("relay --listen 1 --to localhost:1", "error: --to: localhost:1 is this tunnel's own listener ([::]:1)"),
+    ("relay --listen 1 --to [fe80::1]:22", "needs an interface: add --set dial.bind-device=eth0"),
+    ("options --log-level loud", "write error, warn, info, debug or trace\n"),
+    ("options kepalive-idle", "did you mean keepalive-idle?"),
+    ("man nosuch", "error: there is no command nosuch; `longhaul -h` lists them"),
+    // Verbs of systemctl, but not of the lab.
+    ("restart longhaul", "tip: write: systemctl restart longhaul\n"),
+    ("lab stop", "error: unrecognized subcommand 'stop'\n\nUsage:"),
+    // No tip to pass a flag as a value.
+    ("run --check", "error: unexpected argument '--check' found\n\nUsage: longhaul run [OPTIONS] [FILE]"),
+    ("run --conf a.toml", "tip: a similar argument exists: '--config'"),
+    ("run one.toml two.toml", "error: unexpected argument 'two.toml' found"),
+    ("check one.toml -c two.toml", "the argument '[FILE]' cannot be used with '--config <FILE>'"),
+];
+
+#[test]
+fn a_wrong_command_line_says_what_to_write() {
+    for (line, said) in REFUSED {
+        let output = run(&line.split(' ').collect::<Vec<_>>());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{line}: {stderr}");
+        assert!(stderr.contains(said), "{line}: {stderr}");
     }
 }
 
