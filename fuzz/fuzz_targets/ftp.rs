@@ -1,16 +1,17 @@
 //! Plays any bytes as an FTP control connection. The first byte chooses the rules. The server and the client send the rest in
-//! turns, with the byte RS between them. A turn that begins with GS is the FIN of its side, one that begins with FS is the relay's
-//! leave, and one that begins with US is the end of the wait for replies. A session never panics. It opens data listeners only for
-//! addresses that the rules allow, passes no PORT and no EPRT with another address on, holds no more bytes of a line than it says, and
-//! does the same if every byte comes alone.
+//! turns, with the byte RS between them. A turn that begins with GS is the FIN of its side, one that begins with FS is a drain or its
+//! end, one that begins with US is the time at which the session does something, and one that begins with EM is a reset. A session
+//! never panics. It opens data listeners only for addresses that the rules allow, passes no PORT and no EPRT with another address on,
+//! holds no more bytes than it says, and does the same if every byte comes alone.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use longhaul_core::ftp::{
-    Channels, Ends, Joining, MAX_COMMAND_BYTES, MAX_REPLY_BYTES, Mode, Opening, Refused, Rules, Session, Side, Transfer,
+    Action, End, Ends, Lingers, MAX_COMMAND_BYTES, MAX_REPLY_BYTES, Mode, Opening, Rules, Session, Side,
 };
 use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, bytes)) = bytes.split_first() else { return };
@@ -18,95 +19,153 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(whole, Played::new(*choice, bytes, 1));
 });
 
-/// The bytes and the calls of a session.
+/// The bytes and the actions of a session.
 #[derive(Debug, PartialEq)]
 struct Played {
     to_client: Vec<u8>,
     to_server: Vec<u8>,
-    caller: Caller,
+    actions: Vec<Action>,
+    is_encrypted: bool,
 }
 
 impl Played {
     /// Plays turns in pieces of at most `piece` bytes.
     fn new(choice: u8, bytes: &[u8], piece: usize) -> Played {
         let rules = rules(choice);
-        let caller = Caller {
-            ends: rules.ends,
-            opened: Vec::new(),
-            joined: Vec::new(),
-            awaited: Vec::new(),
-            transfers: Vec::new(),
-            refused: Vec::new(),
-        };
-        let mut played = Played { to_client: Vec::new(), to_server: Vec::new(), caller };
-        let Played { to_client, to_server, caller } = &mut played;
-        let mut session = Session::new(rules.clone());
-        let mut has_ended = [false; 2];
+        let mut now = Instant::now();
+        let lingers = Lingers { client: Some(Duration::from_secs(7)), server: None };
+        let mut session = Session::new(rules.clone(), lingers, now);
+        let mut played =
+            Played { to_client: Vec::new(), to_server: Vec::new(), actions: Vec::new(), is_encrypted: false };
+        let (mut has_ended, mut is_draining) = ([false; 2], false);
         for (index, turn) in bytes.split(|byte| *byte == RS).enumerate() {
             let side = if index % 2 == 0 { Side::Server } else { Side::Client };
             match turn.first() {
+                Some(&FS) => {
+                    is_draining = !is_draining;
+                    session.drain(is_draining);
+                }
+                Some(&US) => {
+                    if let Some(at) = session.poll_timeout() {
+                        now = at;
+                        session.tick(now);
+                    }
+                }
                 _ if has_ended[index % 2] => {}
                 Some(&GS) => {
                     has_ended[index % 2] = true;
-                    end(&mut session, side, caller, to_client, to_server);
+                    session.end(side, now);
                 }
-                Some(&FS) => {
-                    // As the relay does: a connection that is being encrypted or has ended is never left.
-                    if session.may_leave() && has_ended == [false; 2] {
-                        session.leave(to_client, to_server);
-                        assert!(!session.is_waiting() && !session.may_leave());
+                Some(&EM) => {
+                    has_ended[index % 2] = true;
+                    session.broke(side, true, now);
+                }
+                _ => {
+                    for piece in turn.chunks(piece) {
+                        session.receive(side, piece, false, now);
+                        played.settle(&mut session, rules.ends, now);
                     }
                 }
-                Some(&US) if session.is_waiting() => session.give_up_waiting(caller, to_client, to_server),
-                _ => turn.chunks(piece).for_each(|piece| match side {
-                    Side::Server => session.from_server(piece, caller, to_client, to_server),
-                    Side::Client => session.from_client(piece, caller, to_client, to_server),
-                }),
             }
-            assert!(!has_ended[0] || !session.is_waiting());
+            if played.settle(&mut session, rules.ends, now) {
+                break;
+            }
         }
+        let before = (played.to_client.len(), played.to_server.len());
+        let was_waiting = !session.wants(Side::Client);
         for (side, has_ended) in [(Side::Client, has_ended[1]), (Side::Server, has_ended[0])] {
             if !has_ended {
-                end(&mut session, side, caller, to_client, to_server);
+                session.end(side, now);
+                played.settle(&mut session, rules.ends, now);
             }
         }
-        for Opening { accept_from, dial, .. } in &caller.opened {
-            let named_by = if *accept_from == Side::Client { Side::Server } else { Side::Client };
-            assert_allowed(&rules, named_by, *dial);
-            match rules.mode {
-                Mode::Client => {}
-                Mode::Passive => assert_eq!(*accept_from, Side::Client),
-                Mode::Active => assert_eq!(*accept_from, Side::Server),
-            }
+        if !was_waiting && !played.is_encrypted {
+            assert!(played.to_client.len() - before.0 <= MAX_REPLY_BYTES);
+            assert!(played.to_server.len() - before.1 <= MAX_COMMAND_BYTES);
         }
-        for Joining { server, client, .. } in &caller.joined {
-            assert_eq!(rules.mode, Mode::Passive);
-            assert_allowed(&rules, Side::Server, *server);
-            assert_allowed(&rules, Side::Client, *client);
-        }
-        assert!(rules.mode == Mode::Active || caller.awaited.is_empty());
-        if !session.is_opaque() {
-            caller.assert_ours(to_server);
-        }
+        played.assert_allowed(&rules);
         played
     }
-}
 
-/// Ends a side. Asserts that its unfinished line had no more bytes than the session may hold.
-fn end(session: &mut Session, side: Side, caller: &mut Caller, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-    let is_waiting = session.is_waiting();
-    let before = (to_client.len(), to_server.len());
-    session.end(side, caller, to_client, to_server);
-    match side {
-        Side::Client => assert!(to_server.len() - before.1 <= MAX_COMMAND_BYTES),
-        // Commands that waited for replies may follow, and their replies.
-        Side::Server if is_waiting => {}
-        Side::Server => assert!(to_client.len() - before.0 <= MAX_REPLY_BYTES),
+    /// Carries out every action, and sends every byte. Opens each listener beside the side's own address, but for every seventh. Returns
+    /// whether the session is over.
+    fn settle(&mut self, session: &mut Session, ends: Ends, now: Instant) -> bool {
+        loop {
+            let mut end = None;
+            while let Some(action) = session.poll(now) {
+                match &action {
+                    Action::Open(opening) => session.opened(self.open(*opening, ends)),
+                    Action::Transfer(_, transfer) => {
+                        assert!(transfer.name.len() <= 255 && !transfer.name.contains(char::is_control));
+                    }
+                    Action::Encrypted => self.is_encrypted = true,
+                    Action::End(how) => {
+                        end = Some(*how);
+                        break;
+                    }
+                    _ => {}
+                }
+                self.actions.push(action);
+            }
+            let mut has_sent = false;
+            for (side, sent) in [(Side::Client, &mut self.to_client), (Side::Server, &mut self.to_server)] {
+                let (bytes, _) = session.output(side);
+                if !bytes.is_empty() {
+                    sent.extend_from_slice(bytes);
+                    session.sent(side, bytes.len(), now);
+                    has_sent = true;
+                }
+            }
+            if !has_sent {
+                // What is encrypted passes as it is.
+                return end.is_some_and(|end| end != End::PassOn || !self.is_encrypted);
+            }
+        }
+    }
+
+    fn open(&self, opening: Opening, ends: Ends) -> Result<SocketAddr, String> {
+        let (channel, side) = match opening {
+            Opening::Listener { channel, accept_from, .. } => (channel, accept_from),
+            Opening::Join { channel, .. } => (channel, Side::Server),
+            Opening::ForServer { channel } => (channel, Side::Server),
+            Opening::ForClient => (self.actions.len() as u64, Side::Client),
+        };
+        let is_same = |action: &Action| matches!(action, Action::Open(other) if *other == opening);
+        assert!(opening == Opening::ForClient || !self.actions.iter().any(is_same), "a channel opens once");
+        if channel % 7 == 6 { Err("no port is free\r\n".to_string()) } else { Ok(address(ends, channel, side)) }
+    }
+
+    fn assert_allowed(&self, rules: &Rules) {
+        let mut ours = Vec::new();
+        for action in &self.actions {
+            match action {
+                Action::Open(Opening::Listener { channel, accept_from, dial }) => {
+                    assert_allowed(rules, accept_from.other(), *dial);
+                    assert_ne!(rules.mode, if *accept_from == Side::Client { Mode::Active } else { Mode::Passive });
+                    ours.extend(
+                        Some(address(rules.ends, *channel, Side::Server)).filter(|_| *accept_from == Side::Server),
+                    );
+                }
+                Action::Open(Opening::Join { server, client, .. }) => {
+                    assert_eq!(rules.mode, Mode::Passive);
+                    assert_allowed(rules, Side::Server, *server);
+                    assert_allowed(rules, Side::Client, *client);
+                }
+                Action::Open(Opening::ForServer { channel }) => {
+                    assert_eq!(rules.mode, Mode::Active);
+                    ours.push(address(rules.ends, *channel, Side::Server));
+                }
+                _ => {}
+            }
+        }
+        if !self.is_encrypted {
+            assert_ours(&self.to_server, &ours);
+        }
     }
 }
 
 fn assert_allowed(rules: &Rules, named_by: Side, address: SocketAddr) {
-    let own = if named_by == Side::Server { rules.ends.server } else { rules.ends.client };
+    let own = rules.ends.of(named_by);
     let is_data_from = rules.data_from.iter().any(|net| net.contains(&address.ip()));
     let is_allowed = rules.allow.is_empty() || rules.allow.iter().any(|net| net.contains(&address.ip()));
     assert!(address.ip() == own || is_data_from && (is_allowed || named_by == Side::Server));
@@ -137,101 +196,32 @@ fn rules(choice: u8) -> Rules {
     }
 }
 
-/// A caller that opens a listener beside the side's own address. Every seventh fails.
-#[derive(Debug, PartialEq)]
-struct Caller {
-    ends: Ends,
-    opened: Vec<Opening>,
-    joined: Vec<Joining>,
-    /// Channels with a listener for the server alone.
-    awaited: Vec<u64>,
-    transfers: Vec<Transfer>,
-    refused: Vec<Refused>,
-}
-
-impl Caller {
-    /// Asserts that each PORT and EPRT names a listener of this caller. The last line counts without LF.
-    fn assert_ours(&self, to_server: &[u8]) {
-        for line in to_server.split(|byte| *byte == b'\n') {
-            let text = line.trim_ascii();
-            let verb = text.get(..5).unwrap_or_default().to_ascii_uppercase();
-            if verb != b"PORT " && verb != b"EPRT " {
-                continue;
-            }
-            let is_listener = |channel| match address(self.ends, channel, Side::Server) {
-                SocketAddr::V4(ours) if verb == b"PORT " => {
-                    let ([a, b, c, d], [high, low]) = (ours.ip().octets(), ours.port().to_be_bytes());
-                    text == format!("PORT {a},{b},{c},{d},{high},{low}").as_bytes()
-                }
-                SocketAddr::V4(ours) => text == format!("EPRT |1|{}|{}|", ours.ip(), ours.port()).as_bytes(),
-                SocketAddr::V6(ours) => text == format!("EPRT |2|{}|{}|", ours.ip(), ours.port()).as_bytes(),
-            };
-            let opened = self.opened.iter().filter(|opening| opening.accept_from == Side::Server);
-            let mut channels = opened.map(|opening| opening.channel).chain(self.awaited.iter().copied());
-            assert!(channels.any(is_listener), "{}", line.escape_ascii());
+/// Asserts that each PORT and EPRT names one of `ours`. The last line counts without LF.
+fn assert_ours(to_server: &[u8], ours: &[SocketAddr]) {
+    for line in to_server.split(|byte| *byte == b'\n') {
+        let text = line.trim_ascii();
+        let verb = text.get(..5).unwrap_or_default().to_ascii_uppercase();
+        if verb != b"PORT " && verb != b"EPRT " {
+            continue;
         }
+        let is_named = |ours: &SocketAddr| match ours {
+            SocketAddr::V4(ours) if verb == b"PORT " => {
+                let ([a, b, c, d], [high, low]) = (ours.ip().octets(), ours.port().to_be_bytes());
+                text == format!("PORT {a},{b},{c},{d},{high},{low}").as_bytes()
+            }
+            SocketAddr::V4(ours) => text == format!("EPRT |1|{}|{}|", ours.ip(), ours.port()).as_bytes(),
+            SocketAddr::V6(ours) => text == format!("EPRT |2|{}|{}|", ours.ip(), ours.port()).as_bytes(),
+        };
+        assert!(ours.iter().any(is_named), "{}", line.escape_ascii());
     }
 }
 
 /// Returns the address of the listener of a channel for this side.
 fn address(ends: Ends, channel: u64, side: Side) -> SocketAddr {
-    let facing = if side == Side::Client { ends.client } else { ends.server };
-    SocketAddr::new(facing, 50_000 + (channel % 10_000) as u16)
+    SocketAddr::new(ends.of(side), 50_000 + (channel % 10_000) as u16)
 }
 
-impl Channels for Caller {
-    fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        let channel = opening.channel;
-        assert!(self.opened.iter().all(|earlier| earlier.channel != channel), "a channel opens once");
-        self.opened.push(opening);
-        match channel % 7 {
-            6 => Err("no port is free\r\n".to_string()),
-            _ => Ok(address(self.ends, channel, opening.accept_from)),
-        }
-    }
-
-    fn have_room(&mut self) -> bool {
-        true
-    }
-
-    fn join(&mut self, joining: Joining) -> Result<(), String> {
-        self.joined.push(joining);
-        if joining.channel % 7 == 6 { Err("no descriptor\r\n".to_string()) } else { Ok(()) }
-    }
-
-    fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
-        assert!(!self.awaited.contains(&channel), "a channel opens once");
-        self.awaited.push(channel);
-        match channel % 7 {
-            6 => Err("no port is free\r\n".to_string()),
-            _ => Ok(address(self.ends, channel, Side::Server)),
-        }
-    }
-
-    fn meet(&mut self) -> Result<SocketAddr, String> {
-        let channel = *self.awaited.last().expect("a listener for the server");
-        match channel % 7 {
-            5 => Err("no port is free\r\n".to_string()),
-            _ => Ok(address(self.ends, channel, Side::Client)),
-        }
-    }
-
-    fn begins(&mut self) {}
-
-    fn transfer(&mut self, _: u64, transfer: Transfer) {
-        assert!(transfer.name.len() <= 255 && !transfer.name.contains(char::is_control));
-        self.transfers.push(transfer);
-    }
-
-    fn refuses_transfer(&mut self, _: u64) {}
-
-    fn lacks_data(&mut self, _: u64) {}
-
-    fn refused(&mut self, why: &Refused) {
-        self.refused.push(why.clone());
-    }
-}
-
+const EM: u8 = 0x19;
 const FS: u8 = 0x1c;
 const GS: u8 = 0x1d;
 const RS: u8 = 0x1e;

@@ -2,9 +2,9 @@
 //!
 //! A refused command is not passed on. It had to wait for its turn, so the session replies to it at once.
 
+use super::action::{Action, Opening, Out, Transfer};
 use super::address::{self, Bad};
-use super::channels::{Channels, Opening, Transfer};
-use super::dialogue::{Asked, Dialogue, Expected};
+use super::dialogue::{Asked, Dialogue, Then};
 use super::line::{Line, NOP};
 use super::refused::Refused;
 use super::rules::Mode;
@@ -26,13 +26,15 @@ enum Wanted {
 enum Decided {
     /// The server has it.
     Sent,
+    /// A data connection is opened first.
+    Asked,
     /// The server never gets it, and the client gets this reply.
     Own(&'static str),
 }
 
 impl Dialogue {
     /// Takes a line that was passed on already.
-    pub(super) fn passed(&mut self, line: &Line, channels: &mut impl Channels) {
+    pub(super) fn passed(&mut self, line: &Line, out: &mut Out) {
         let command = Command::read(line.text());
         if command.is_empty() {
             return self.due.blank();
@@ -47,7 +49,8 @@ impl Dialogue {
             Some(verb) if verb.kind == Kind::Transfer => {
                 self.due.is_transfer();
                 if self.channel > 0 {
-                    channels.transfer(self.channel, Transfer { verb: verb.name, name: printable(command.argument) });
+                    let transfer = Transfer { verb: verb.name, name: printable(command.argument) };
+                    out.actions.push_back(Action::Transfer(self.channel, transfer));
                 }
             }
             Some(verb) if verb.kind == Kind::Auth => self.awaits_auth = true,
@@ -60,29 +63,23 @@ impl Dialogue {
         matches!(self.check(line), Ok(Wanted::Passive(_) | Wanted::Active(..)))
     }
 
-    /// Takes a held line, whose turn it is. Appends to `to_server` what the server gets, or to `to_client` the session's own
-    /// reply.
-    pub(super) fn held(
-        &mut self,
-        line: &Line,
-        channels: &mut impl Channels,
-        to_client: &mut Vec<u8>,
-        to_server: &mut Vec<u8>,
-    ) {
-        let own = match self.decide(line, channels, to_server) {
+    /// Takes a held line, whose turn it is: the server gets something, or the client the session's own reply.
+    pub(super) fn held(&mut self, line: &Line, out: &mut Out) {
+        let own = match self.decide(line, out) {
             Ok(Decided::Sent) => return self.due.command(),
+            Ok(Decided::Asked) => return,
             Ok(Decided::Own(reply)) => reply.to_string(),
             Err(why) => {
-                channels.refused(&why);
-                why.reply(why.code())
+                let code = why.code();
+                out.refuse(why, code)
             }
         };
         if line.has_passed_iac() {
             // Nothing of the next line may become a part of a sequence that begins with it.
-            to_server.push(NOP);
+            out.server.push(NOP);
         }
         if !self.due.is_closed() {
-            to_client.extend_from_slice(own.as_bytes());
+            out.client.extend_from_slice(own.as_bytes());
         }
     }
 
@@ -133,22 +130,17 @@ impl Dialogue {
     }
 
     /// Decides about a held line.
-    fn decide(
-        &mut self,
-        line: &Line,
-        channels: &mut impl Channels,
-        to_server: &mut Vec<u8>,
-    ) -> Result<Decided, Refused> {
+    fn decide(&mut self, line: &Line, out: &mut Out) -> Result<Decided, Refused> {
         match self.check(line)? {
-            Wanted::Passive(form) => self.passive(form, line.held(), channels, to_server),
-            Wanted::Active(form, dial) => self.active(form, dial, channels, to_server),
+            Wanted::Passive(form) => Ok(self.passive(form, line.held(), out)),
+            Wanted::Active(form, dial) => Ok(self.active(form, dial, out)),
             Wanted::OnlyEpsv => {
                 // The server gets PASV, PORT or EPRT, so it must not obey EPSV ALL.
                 self.is_epsv_only = self.rules.mode == Mode::Active || !self.rules.ends.are_alike();
                 if self.is_epsv_only {
                     return Ok(Decided::Own("200 EPSV ALL accepted\r\n"));
                 }
-                to_server.extend_from_slice(line.held());
+                out.server.extend_from_slice(line.held());
                 Ok(Decided::Sent)
             }
         }
@@ -156,66 +148,36 @@ impl Dialogue {
 
     /// PASV and EPSV: the server gets the form of its own IP version, or the address of a data listener of this relay. `line` is the
     /// line as it came.
-    fn passive(
-        &mut self,
-        form: Form,
-        line: &[u8],
-        channels: &mut impl Channels,
-        to_server: &mut Vec<u8>,
-    ) -> Result<Decided, Refused> {
+    fn passive(&mut self, form: Form, line: &[u8], out: &mut Out) -> Decided {
         self.channel += 1;
         if self.rules.mode == Mode::Active {
-            let ours = channels.open_for_server(self.channel).map_err(Refused::NoListener)?;
-            to_server.extend_from_slice(port_command(Form::Plain, ours).as_bytes());
-            return Ok(self.expect(Asked::Meeting(form)));
+            self.ask(Opening::ForServer { channel: self.channel }, Then::PortForPassive(form), out);
+            return Decided::Asked;
         }
         match self.rules.ends.are_alike() {
-            true => to_server.extend_from_slice(line),
-            false => self.ask_for_passive(to_server),
+            true => out.server.extend_from_slice(line),
+            false => self.ask_for_passive(out),
         }
-        Ok(self.expect(Asked::Passive(form)))
-    }
-
-    /// Appends the command for passive mode in the form of the server's IP version.
-    fn ask_for_passive(&self, to_server: &mut Vec<u8>) {
-        to_server.extend_from_slice(if self.rules.ends.server.is_ipv4() { b"PASV\r\n" } else { b"EPSV\r\n" });
-    }
-
-    /// Notes that the reply to this request is to come.
-    fn expect(&mut self, asked: Asked) -> Decided {
-        if !self.due.is_closed() {
-            self.is_guarded = true;
-            self.expected = Some(Expected { channel: self.channel, asked });
-        }
+        self.expect(Asked::Passive(form));
         Decided::Sent
     }
 
+    /// Appends the command for passive mode in the form of the server's IP version.
+    fn ask_for_passive(&self, out: &mut Out) {
+        out.server.extend_from_slice(if self.rules.ends.server.is_ipv4() { b"PASV\r\n" } else { b"EPSV\r\n" });
+    }
+
     /// PORT and EPRT: the server gets the address of a data listener of this relay, or PASV or EPSV.
-    fn active(
-        &mut self,
-        form: Form,
-        dial: SocketAddr,
-        channels: &mut impl Channels,
-        to_server: &mut Vec<u8>,
-    ) -> Result<Decided, Refused> {
+    fn active(&mut self, form: Form, dial: SocketAddr, out: &mut Out) -> Decided {
         self.channel += 1;
         if self.rules.mode == Mode::Passive {
-            self.ask_for_passive(to_server);
-            return Ok(self.expect(Asked::Active(dial)));
+            self.ask_for_passive(out);
+            self.expect(Asked::Active(dial));
+            return Decided::Sent;
         }
-        let opening = Opening { channel: self.channel, accept_from: Side::Server, dial };
-        let ours = channels.open(opening).map_err(Refused::NoListener)?;
-        to_server.extend_from_slice(port_command(form, ours).as_bytes());
-        Ok(Decided::Sent)
-    }
-}
-
-/// Returns the command that names this address to the server: PORT if the form is plain and the address is of IPv4, otherwise EPRT.
-fn port_command(form: Form, address: SocketAddr) -> String {
-    let address = address::canonical(address);
-    match address::six_numbers(address) {
-        Some(numbers) if form == Form::Plain => format!("PORT {numbers}\r\n"),
-        _ => format!("EPRT {}\r\n", address::eprt(address)),
+        let opening = Opening::Listener { channel: self.channel, accept_from: Side::Server, dial };
+        self.ask(opening, Then::Port(form), out);
+        Decided::Asked
     }
 }
 

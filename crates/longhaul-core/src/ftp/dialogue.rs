@@ -29,6 +29,29 @@ pub(super) struct Dialogue {
     /// Whether the session itself has accepted EPSV ALL. RFC 2428 4: every other command that names an address is then
     /// refused.
     pub(super) is_epsv_only: bool,
+    /// The line that waits until the caller has opened a data connection.
+    pub(super) asking: Option<Asking>,
+}
+
+/// A line that waits until the caller has opened a data connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking {
+    pub(super) then: Then,
+    /// Whether the client gets a reply if none is opened. It does not once the server has ended.
+    pub(super) is_heard: bool,
+}
+
+/// Continuation of a line when the data connection is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Then {
+    /// The server gets PORT or EPRT.
+    Port(Form),
+    /// The server gets PORT or EPRT in place of a request for passive mode of this form.
+    PortForPassive(Form),
+    /// The client gets the reply to a request for passive mode of this form.
+    Entering(Form),
+    /// The client gets the reply to PORT.
+    Accepted,
 }
 
 /// The reply to a command that leads to an address.
@@ -72,6 +95,15 @@ impl Dialogue {
             is_guarded: false,
             awaits_auth: false,
             is_epsv_only: false,
+            asking: None,
+        }
+    }
+
+    /// Notes that the reply to this request is to come.
+    pub(super) fn expect(&mut self, asked: Asked) {
+        if !self.due.is_closed() {
+            self.is_guarded = true;
+            self.expected = Some(Expected { channel: self.channel, asked });
         }
     }
 

@@ -1,7 +1,7 @@
 //! Counts the replies that the server owes.
 //!
 //! The count may be too high, because no server answers everything: pure-ftpd drops commands that come during a transfer, and
-//! few answer an empty line. So a session waits for zero, but not for ever ([`super::Session::give_up_waiting`]).
+//! few answer an empty line. So a session waits for zero, but not for ever (see `session.rs`).
 
 /// The three digits of a reply.
 pub(super) type Code = [u8; 3];

@@ -3,14 +3,13 @@
 //! A reply is one line `227 text`, or several: the first `227-text`, the last `227 text`, the others anything (RFC 959 4.2).
 //! Each command has one reply, in the order of the commands, and any number of preliminary replies (1xx) before it.
 
+use super::action::{Action, Opening, Out};
 use super::address;
-use super::channels::{Channels, Joining, Opening};
-use super::dialogue::{Asked, Begun, Dialogue, Expected};
+use super::dialogue::{Asked, Begun, Dialogue, Expected, Then};
 use super::due::{BEGINNINGS, Code, Ended};
 use super::line::{Fate, IAC, Line, NOP};
 use super::refused::Refused;
 use super::side::Side;
-use super::verb::Form;
 use std::net::SocketAddr;
 
 impl Dialogue {
@@ -36,22 +35,22 @@ impl Dialogue {
     }
 
     /// Takes a whole line of the server. Returns whether everything after it is encrypted.
-    pub(super) fn reply(&mut self, line: &Line, channels: &mut impl Channels, to_client: &mut Vec<u8>) -> bool {
+    pub(super) fn reply(&mut self, line: &Line, out: &mut Out) -> bool {
         let is_inside = self.begun.is_some();
         let last = self.last_line(line);
         if line.fate() == Fate::Hold {
             if line.has_passed_iac() {
                 // Nothing that follows may become a part of a sequence that begins with it, or of its line.
-                to_client.extend([NOP, b'\r', b'\n']);
+                out.client.extend([NOP, b'\r', b'\n']);
             }
             match (last, self.begun) {
                 (Some(code), _) if self.leads_to_address(code) => {
-                    self.named(line, code, channels, to_client);
+                    self.named(line, code, out);
                     return false;
                 }
                 (None, Some(begun)) if self.leads_to_address(begun.code) => {}
-                (None, Some(_)) if is_inside && is_named(line.text()) => pass_behind_dash(line, channels, to_client),
-                _ => pass_without_address(line, channels, to_client),
+                (None, Some(_)) if is_inside && is_named(line.text()) => pass_behind_dash(line, out),
+                _ => pass_without_address(line, out),
             }
         }
         let Some(code) = last else { return false };
@@ -69,11 +68,11 @@ impl Dialogue {
             }
             None => {
                 if BEGINNINGS.contains(&&code) || code == *TRANSFERRED && self.due.has_transfer() {
-                    channels.begins();
+                    out.actions.push_back(Action::Begin);
                 }
                 match self.due.reply(code) {
-                    Ended::Refused => channels.refuses_transfer(self.channel),
-                    Ended::WithoutData => channels.lacks_data(self.channel),
+                    Ended::Refused => out.actions.push_back(Action::RefusedTransfer(self.channel)),
+                    Ended::WithoutData => out.actions.push_back(Action::LacksData(self.channel)),
                     Ended::Yes | Ended::No => {}
                 }
             }
@@ -114,7 +113,7 @@ impl Dialogue {
     }
 
     /// Takes a reply that names an address, or accepts one. Every reply before it has come, or will never come.
-    fn named(&mut self, line: &Line, code: Code, channels: &mut impl Channels, to_client: &mut Vec<u8>) {
+    fn named(&mut self, line: &Line, code: Code, out: &mut Out) {
         let expected = match (self.expected.take(), self.late.take()) {
             (Some(expected), _) => {
                 self.due.forget();
@@ -130,39 +129,38 @@ impl Dialogue {
                 Err(Refused::Unasked)
             }
         };
-        let opened = match expected {
+        self.is_guarded = false;
+        let asks = match expected {
             Ok(_) if line.is_long() => Err(Refused::LongLine),
-            Ok(expected) => self.lead_to_address(expected, line.text(), code, channels),
+            Ok(expected) => self.opening(expected, line.text(), code),
             Err(why) => Err(why),
         };
-        let reply = opened.unwrap_or_else(|why| {
-            channels.refused(&why);
-            why.reply(425)
-        });
-        self.is_guarded = false;
-        to_client.extend_from_slice(reply.as_bytes());
+        match asks {
+            Ok((opening, then)) => self.ask(opening, then, out),
+            Err(why) => {
+                let reply = out.refuse(why, 425);
+                out.client.extend_from_slice(reply.as_bytes());
+            }
+        }
     }
 
-    /// Takes the last line of a reply with this code: opens a data listener for the address in it, or joins the address with the
-    /// client's. If the server accepts the address of a listener, opens one for the client. Returns the reply for the client.
-    fn lead_to_address(
+    /// Returns the data connection to which the last line of a reply with this code leads: a listener for the address in it, or one that
+    /// joins the address with the client's. If the server accepts the address of a listener, one for the client.
+    fn opening(
         &self,
         Expected { channel, asked }: Expected,
         text: &[u8],
         code: Code,
-        channels: &mut impl Channels,
-    ) -> Result<String, Refused> {
+    ) -> Result<(Opening, Then), Refused> {
         match asked {
             Asked::Passive(form) => {
-                let opening = Opening { channel, accept_from: Side::Client, dial: self.read_address(text, code)? };
-                entering(form, channels.open(opening).map_err(Refused::NoListener)?)
+                let dial = self.read_address(text, code)?;
+                Ok((Opening::Listener { channel, accept_from: Side::Client, dial }, Then::Entering(form)))
             }
             Asked::Active(client) => {
-                let joining = Joining { channel, server: self.read_address(text, code)?, client };
-                channels.join(joining).map_err(Refused::NoListener)?;
-                Ok("200 PORT command successful\r\n".into())
+                Ok((Opening::Join { channel, server: self.read_address(text, code)?, client }, Then::Accepted))
             }
-            Asked::Meeting(form) if code == *ACCEPTED => entering(form, channels.meet().map_err(Refused::NoListener)?),
+            Asked::Meeting(form) if code == *ACCEPTED => Ok((Opening::ForClient, Then::Entering(form))),
             Asked::Meeting(_) => Err(Refused::Unasked),
         }
     }
@@ -176,18 +174,6 @@ impl Dialogue {
             _ => None,
         };
         self.rules.admit(Side::Server, named.ok_or(Refused::BadAddress)?)
-    }
-}
-
-/// Returns the reply to PASV or EPSV that names this address.
-fn entering(form: Form, address: SocketAddr) -> Result<String, Refused> {
-    let address = address::canonical(address);
-    match form {
-        Form::Plain => {
-            let numbers = address::six_numbers(address).ok_or(Refused::NeedsEpsv)?;
-            Ok(format!("227 Entering Passive Mode ({numbers}).\r\n"))
-        }
-        Form::Extended => Ok(format!("229 Entering Extended Passive Mode (|||{}|)\r\n", address.port())),
     }
 }
 
@@ -220,25 +206,25 @@ fn is_named(text: &[u8]) -> bool {
 
 /// Passes a line like 227 on, inside a reply of several lines. curl, lftp and tnftp take any three digits and a space for the last line
 /// of a reply, so it gets a dash in front.
-fn pass_behind_dash(line: &Line, channels: &mut impl Channels, to_client: &mut Vec<u8>) {
-    channels.refused(&Refused::Unasked);
+fn pass_behind_dash(line: &Line, out: &mut Out) {
+    out.actions.push_back(Action::Refused(Refused::Unasked));
     if !line.is_long() {
-        to_client.extend_from_slice(b"- ");
-        to_client.extend_from_slice(line.held());
+        out.client.extend_from_slice(b"- ");
+        out.client.extend_from_slice(line.held());
     }
 }
 
 /// Passes a line on that came while a reply leads to an address, but without an address.
-fn pass_without_address(line: &Line, channels: &mut impl Channels, to_client: &mut Vec<u8>) {
+fn pass_without_address(line: &Line, out: &mut Out) {
     let commas = line.held().iter().filter(|byte| **byte == b',').count();
     // Some clients skip the byte after a byte 255, even if it is the end of the line.
     if commas < ADDRESS_COMMAS && !line.text().contains(&IAC) && !line.is_long() {
-        return to_client.extend_from_slice(line.held());
+        return out.client.extend_from_slice(line.held());
     }
-    channels.refused(&Refused::Unasked);
+    out.actions.push_back(Action::Refused(Refused::Unasked));
     let start = line.text().get(..4).filter(|start| start[..3].iter().all(u8::is_ascii_digit));
-    to_client.extend_from_slice(start.unwrap_or_default());
-    to_client.extend_from_slice(b"the relay has left out an address\r\n");
+    out.client.extend_from_slice(start.unwrap_or_default());
+    out.client.extend_from_slice(b"the relay has left out an address\r\n");
 }
 
 /// Number of commas in the address of the reply 227.

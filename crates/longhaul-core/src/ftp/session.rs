@@ -1,266 +1,466 @@
-//! A session: one control connection, as a machine over bytes.
+//! A session: one control connection, from its first byte to its end. It has no socket and no clock.
 //!
 //! ```text
-//! client:  PWD  RETR f  PORT (a third host)  NOOP
-//! server:  PWD  RETR f                       NOOP       the server never gets the refused command
-//!          257  150  226                     200
-//! client:  257  150  226  504                200        its reply comes when all replies before it have come
+//! receive, end, broke ──> input ──> rewriter ──> output ──> sent
+//!                                      └──> actions: poll
+//! times: poll_timeout ──> tick
 //! ```
-//! A line that is rewritten or refused waits for its turn: until each command before it has had its reply. No command behind it
-//! is sent to the server meanwhile. So the session's own replies stand in the order of the commands, and a reply to PASV cannot
-//! be mistaken for another. If the server owes a reply that never comes, the caller ends the wait. A command for a data connection
-//! waits also until there is room for one more.
+//! Its caller tells it what came, and sends what is [put out](Session::output). After anything that it told, it [polls](Session::poll)
+//! until there is no action left. A side is read only while the session [wants](Session::wants) it, which bounds the session's memory:
+//! a read of each side, a line of each, and the replies to the commands of a read.
+//!
+//! The bytes pass through the session until nothing is left to rewrite: the server accepted AUTH, or the client sent FIN. The server's FIN
+//! goes on at once, and the client's commands still pass through the session. If a side breaks, the other one gets its last bytes.
 
-use super::channels::Channels;
-use super::dialogue::Dialogue;
-use super::line::{Fate, Line};
-use super::refused::Refused;
+use super::action::{Action, End, Out};
+use super::rewriter::Rewriter;
 use super::rules::Rules;
-use super::side::{Ends, Side};
-use super::verb;
+use super::side::Side;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 /// A control connection. Each relay of a chain has one for it.
-///
-/// `commands.rs` decides about the client's lines, `replies.rs` about the server's.
 #[derive(Debug)]
 pub struct Session {
-    /// The line that the client is sending.
-    command: Line,
-    /// Whether this line is whole and waits for its turn.
-    has_turn_due: bool,
-    /// The client's bytes behind a command that waits.
-    pending: Vec<u8>,
-    /// The line that the server is sending.
-    reply: Line,
-    dialogue: Dialogue,
-    is_opaque: bool,
-    /// Whether the client has sent a byte.
-    has_begun: bool,
-    has_left: bool,
+    pub(super) rewriter: Rewriter,
+    out: Out,
+    client: Half,
+    server: Half,
+    data: Data,
+    lingers: Lingers,
+    is_draining: bool,
+    /// Whether a side broke.
+    is_broken: bool,
+    /// Whether nothing more is read, and what is not read yet passes as it is.
+    is_plain: bool,
+    /// Whether the client gets FIN, or has it.
+    has_passed_fin: bool,
+    /// How it ended at a time.
+    late: Option<End>,
+    /// Time when bytes last moved.
+    moved: Instant,
+    /// Time when bytes last moved that may lead to something, or when there last was a data connection.
+    active: Instant,
+    /// Time when the server last sent or took bytes, or when a transfer was last seen.
+    heard: Instant,
+    /// Time when the session ended the connection: the server has QUIT, and the client 421.
+    left: Option<Instant>,
+    /// Time since when a command waits for room.
+    full_since: Option<Instant>,
+}
+
+/// What came from a side.
+#[derive(Debug, Default)]
+struct Half {
+    /// The bytes that are not taken yet, from index `taken` on.
+    input: Vec<u8>,
+    taken: usize,
+    /// Whether the input is an urgent byte.
+    is_urgent: bool,
+    /// Whether FIN stands behind the input.
+    has_fin: bool,
+    /// Whether nothing more is taken: its FIN was, or it broke and everything before that was.
+    has_ended: bool,
+    /// Whether it broke, so that it gets nothing any more.
+    is_broken: bool,
+    /// Number of bytes for it up to the urgent one. 0: none is urgent.
+    urgent: usize,
+}
+
+/// What its caller knows of the data connections of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Data {
+    /// Number of data connections that have come.
+    pub come: usize,
+    /// The side that one is waited for from. The server's is one that the server will open, or that is dialled.
+    pub awaited: Option<Side>,
+    /// Whether one more may be opened.
+    pub has_room: bool,
+    /// Whether the server's data connection has come, and the client does not have it yet. A reply must not overtake it: curl takes a
+    /// transfer for failed whose last reply comes before the data connection.
+    pub is_arriving: bool,
+}
+
+/// Time without bytes after which a connection of which one side has ended is over. `None`: it may stay for ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lingers {
+    /// The time if the client has ended.
+    pub client: Option<Duration>,
+    /// The time if the server has ended.
+    pub server: Option<Duration>,
 }
 
 impl Session {
     /// Returns the session of a new connection.
-    pub fn new(rules: Rules) -> Session {
-        let ends = Ends { client: rules.ends.client.to_canonical(), server: rules.ends.server.to_canonical() };
+    pub fn new(rules: Rules, lingers: Lingers, now: Instant) -> Session {
         Session {
-            command: Line::new(MAX_COMMAND_BYTES),
-            has_turn_due: false,
-            pending: Vec::new(),
-            reply: Line::new(MAX_REPLY_BYTES),
-            dialogue: Dialogue::new(Rules { ends, ..rules }),
-            is_opaque: false,
-            has_begun: false,
-            has_left: false,
+            rewriter: Rewriter::new(rules),
+            out: Out::default(),
+            client: Half::default(),
+            server: Half::default(),
+            data: Data { has_room: true, ..Data::default() },
+            lingers,
+            is_draining: false,
+            is_broken: false,
+            is_plain: false,
+            has_passed_fin: false,
+            late: None,
+            moved: now,
+            active: now,
+            heard: now,
+            left: None,
+            full_since: None,
         }
     }
 
-    /// Takes bytes from the client. Appends to `to_server` what the server gets, and to `to_client` the session's own replies.
-    pub fn from_client(
-        &mut self,
-        mut bytes: &[u8],
-        channels: &mut impl Channels,
-        to_client: &mut Vec<u8>,
-        to_server: &mut Vec<u8>,
-    ) {
-        while !bytes.is_empty() && !self.is_waiting() {
-            if self.is_opaque {
-                return to_server.extend_from_slice(bytes);
-            }
-            if self.has_left {
-                return;
-            }
-            if !std::mem::replace(&mut self.has_begun, true) && bytes[0] == TLS_HANDSHAKE {
-                return self.refuse_tls(channels, to_client, to_server);
-            }
-            if !self.command.take(&mut bytes, to_server, verb::fate) {
-                return;
-            }
-            if self.command.fate() == Fate::Hold {
-                self.has_turn_due = true;
-                self.take_turn(channels, to_client, to_server);
-            } else {
-                self.dialogue.passed(&self.command, channels);
-                self.command.clear();
-            }
-        }
-        self.pending.extend_from_slice(bytes);
+    /// Takes bytes that came from a side. With `is_urgent` they are the byte at the urgent mark.
+    pub fn receive(&mut self, side: Side, bytes: &[u8], is_urgent: bool, now: Instant) {
+        let half = self.half(side);
+        half.input.extend_from_slice(bytes);
+        half.is_urgent = is_urgent;
+        self.note_moved(side, now);
     }
 
-    /// Takes bytes from the server. Appends to `to_client` what the client gets, and to `to_server` the commands that waited for
-    /// a reply.
-    pub fn from_server(
-        &mut self,
-        mut bytes: &[u8],
-        channels: &mut impl Channels,
-        to_client: &mut Vec<u8>,
-        to_server: &mut Vec<u8>,
-    ) {
-        while !bytes.is_empty() {
-            if self.is_opaque {
-                return to_client.extend_from_slice(bytes);
-            }
-            if self.has_left {
-                return;
-            }
-            if self.reply.take(&mut bytes, to_client, |text| self.dialogue.fate(text)) {
-                self.is_opaque = self.dialogue.reply(&self.reply, channels, to_client);
-                self.reply.clear();
-                self.go_on(channels, to_client, to_server);
-            }
+    /// Notes that a side sent its FIN.
+    pub fn end(&mut self, side: Side, now: Instant) {
+        self.half(side).has_fin = true;
+        self.note_moved(side, now);
+    }
+
+    /// Notes that a side broke. With `is_read`, everything that it had sent before was received. It is told again once that is so.
+    pub fn broke(&mut self, side: Side, is_read: bool, now: Instant) {
+        let half = self.half(side);
+        half.is_broken = true;
+        half.has_ended |= is_read;
+        self.is_broken = true;
+        self.moved = now;
+        self.drop_unsendable();
+        if side == Side::Client && !self.is_plain {
+            // Nobody waits for the replies any more, so they do not hold back the last commands.
+            self.end_server(now);
         }
     }
 
-    /// Notes that this side sent its FIN. Appends the held bytes of its unfinished line, which are passed on before the FIN.
-    ///
-    /// A line that would be rewritten is dropped, because some servers execute a command that FIN ends. Commands that wait for
-    /// a reply go on waiting.
-    pub fn end(&mut self, side: Side, channels: &mut impl Channels, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        match side {
-            Side::Client if self.is_waiting() => {}
-            Side::Client => {
-                let ended = [self.command.text(), b"\n"].concat();
-                let is_rewritten = !self.is_opaque && verb::fate(&ended) == Fate::Hold;
-                let mut held = self.command.release();
-                if !is_rewritten {
-                    to_server.append(&mut held);
-                }
-            }
-            Side::Server => {
-                let is_between = self.reply.is_at_start();
-                let is_rewritten = self.dialogue.fate(self.reply.text()) == Fate::Hold;
-                let mut held = self.reply.release();
-                if !is_rewritten {
-                    to_client.append(&mut held);
-                }
-                self.dialogue.forget();
-                if is_between {
-                    self.take_turn(channels, to_client, to_server);
-                }
-                self.dialogue.close();
-                self.go_on(channels, to_client, to_server);
-            }
-        }
-    }
-
-    /// Ends the wait for replies that do not come. The replies that the server owes are forgotten. The commands that waited for
-    /// them are taken.
-    pub fn give_up_waiting(&mut self, channels: &mut impl Channels, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        self.dialogue.forget();
-        self.go_on(channels, to_client, to_server);
-    }
-
-    /// Takes the command that waits for room, if there is some now.
-    pub fn look_again(&mut self, channels: &mut impl Channels, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        self.go_on(channels, to_client, to_server);
-    }
-
-    /// Ends the connection in order: the server gets QUIT, and the client 421. Everything that comes afterwards is dropped. A line that
-    /// has begun ends before that; what is held of it is dropped. Not for an opaque session.
-    pub fn leave(&mut self, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        self.leave_with("421 The relay is going down, try again later\r\n", to_client, to_server);
-    }
-
-    /// A reply of several lines may have begun: the client then reads 421 inside it.
-    fn leave_with(&mut self, reply: &str, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        for (line, out, text) in [(&mut self.command, to_server, "QUIT\r\n"), (&mut self.reply, to_client, reply)] {
-            if !line.is_at_start() {
-                out.extend_from_slice(b"\r\n");
-            }
-            line.clear();
-            out.extend_from_slice(text.as_bytes());
-        }
-        self.has_left = true;
-    }
-
-    /// Ends the connection of a client that begins with TLS. A server without TLS would read the rest as commands that the session
-    /// has not seen, so it does not pass.
-    fn refuse_tls(&mut self, channels: &mut impl Channels, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        let why = Refused::ImplicitTls;
-        channels.refused(&why);
-        self.leave_with(&why.reply(why.code()), to_client, to_server);
-    }
-
-    /// Whether the session has ended the connection: by [`Session::leave`], or because the client began with TLS.
-    pub fn has_left(&self) -> bool {
-        self.has_left
-    }
-
-    /// Whether the server agreed to encrypt the connection (234). Every byte then passes at once, in both directions.
-    pub fn is_opaque(&self) -> bool {
-        self.is_opaque
-    }
-
-    /// Whether commands wait for a reply. While this is true, the caller reads nothing from the client. Bytes that it has read
-    /// already may be given to the session, which keeps them.
-    pub fn is_waiting(&self) -> bool {
-        !self.is_opaque && (self.has_turn_due || self.dialogue.expected.is_some())
-    }
-
-    /// Whether this byte may be urgent (tcp(7)) if it is the next one of `side`. A receiver without SO_OOBINLINE does not find an
-    /// urgent byte among the others, so urgent text would make it read another line than this session. Telnet's are no text, and
-    /// without its LF an ABOR only gets longer.
-    pub fn may_be_urgent(&self, side: Side, byte: u8) -> bool {
-        let line = match side {
-            Side::Client => &self.command,
-            Side::Server => &self.reply,
+    /// Returns the bytes to send to a side, and whether the last one of them is urgent. Empty if there are none now.
+    pub fn output(&self, side: Side) -> (&[u8], bool) {
+        let (bytes, urgent) = match side {
+            Side::Client if self.data.is_arriving => (&[][..], 0),
+            Side::Client => (&self.out.client[..], self.client.urgent),
+            Side::Server => (&self.out.server[..], self.server.urgent),
         };
-        self.is_opaque || line.is_telnet(byte) || side == Side::Client && byte == b'\n' && verb::is_abort(line.text())
+        if urgent > 0 { (&bytes[..urgent], true) } else { (bytes, false) }
     }
 
-    /// Whether a transfer has no last reply yet.
-    pub fn is_transferring(&self) -> bool {
-        self.dialogue.due.has_transfer()
+    /// Notes that a side took the first `count` bytes of its output.
+    pub fn sent(&mut self, side: Side, count: usize, now: Instant) {
+        self.out.of(side).drain(..count);
+        let half = self.half(side);
+        half.urgent = half.urgent.saturating_sub(count);
+        self.note_moved(side, now);
     }
 
-    /// Whether the server owes a reply.
-    pub fn is_owed(&self) -> bool {
-        !self.dialogue.due.is_none()
+    /// Whether bytes of a side are taken now. Not while something waits that it sent, or that was sent to the other side. Nor while the
+    /// client leaves much of its own output untaken: the session's own replies must not fill the memory.
+    pub fn wants(&self, side: Side) -> bool {
+        let (half, output) = match side {
+            Side::Client => (&self.client, &self.out.server),
+            Side::Server => (&self.server, &self.out.client),
+        };
+        let is_held_up = match side {
+            Side::Client => self.rewriter.is_waiting() || self.out.client.len() > MAX_UNTAKEN,
+            Side::Server => self.data.is_arriving,
+        };
+        let is_done = half.has_fin || self.is_over(side);
+        !self.is_plain && !is_done && !is_held_up && half.input.is_empty() && output.is_empty()
     }
 
-    /// Whether the server may owe a reply that never comes.
-    pub fn is_doubtful(&self) -> bool {
-        self.dialogue.due.is_doubtful()
-    }
-
-    /// Whether no command is held back, so that the session may [leave](Session::leave). The server may still owe replies. Never true if
-    /// the session is opaque or has left.
-    pub fn may_leave(&self) -> bool {
-        !self.is_waiting() && !self.is_opaque && !self.has_left
-    }
-
-    /// Whether no line and no reply has begun, in either direction.
-    pub fn is_between_lines(&self) -> bool {
-        self.command.is_at_start() && self.reply.is_at_start() && self.dialogue.begun.is_none()
-    }
-
-    /// Takes the client's bytes that waited, as far as possible.
-    fn go_on(&mut self, channels: &mut impl Channels, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        if self.is_opaque {
-            to_server.append(&mut self.command.release());
+    /// Tells the session what its data connections are like. To be called before [`poll`](Session::poll), and before bytes of the server
+    /// are given.
+    pub fn know(&mut self, data: Data, now: Instant) {
+        let count = |data: &Data| data.come + usize::from(data.awaited.is_some());
+        if count(&data) < count(&self.data) {
+            // Until now there was one, perhaps long after the last reply to its transfer.
+            self.active = now;
         }
-        self.take_turn(channels, to_client, to_server);
-        let pending = std::mem::take(&mut self.pending);
-        self.from_client(&pending, channels, to_client, to_server);
+        if data != self.data {
+            self.rewriter.look_again();
+        }
+        self.data = data;
     }
 
-    /// Takes the line that waits, if it is its turn.
-    fn take_turn(&mut self, channels: &mut impl Channels, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
-        let is_between = self.reply.is_at_start() && self.dialogue.begun.is_none();
-        let is_its_turn = self.has_turn_due && !self.is_opaque && is_between && self.dialogue.due.is_none();
-        if is_its_turn && (!self.dialogue.needs_room(&self.command) || channels.have_room()) {
-            self.has_turn_due = false;
-            self.dialogue.held(&self.command, channels, to_client, to_server);
-            self.command.clear();
+    /// Takes the answer to [`Action::Open`]: the address that is told to a side, of [`Opening::Join`] any one, or why none is opened. The
+    /// reason goes to the client, in one line.
+    pub fn opened(&mut self, opened: Result<SocketAddr, String>) {
+        self.rewriter.opened(opened, &mut self.out);
+    }
+
+    /// Tells the session whether it should end the connection once nothing happens on it.
+    pub fn drain(&mut self, is_draining: bool) {
+        self.is_draining = is_draining;
+    }
+
+    /// Stops to read: the bytes that are not read yet pass as they are.
+    pub fn pass_on(&mut self, now: Instant) {
+        // Nobody reads any more in the server's replies that the transfer begins.
+        if self.rewriter.is_transferring() {
+            self.out.actions.push_back(Action::Begin);
+        }
+        self.is_plain = true;
+        self.rewriter.end_client(&mut self.out);
+        self.end_server(now);
+    }
+
+    /// Returns the next action.
+    pub fn poll(&mut self, now: Instant) -> Option<Action> {
+        loop {
+            if let Some(action) = self.out.actions.pop_front() {
+                return Some(action);
+            }
+            let has_stepped = self.step(now);
+            self.drop_unsendable();
+            if !has_stepped {
+                break;
+            }
+        }
+        let client_ends = !self.is_broken && self.is_over(Side::Client);
+        if !self.is_plain && self.server.input.is_empty() && (self.rewriter.is_opaque() || client_ends) {
+            self.pass_on(now);
+            return self.poll(now);
+        }
+        if !self.is_plain && !self.is_broken && self.is_over(Side::Server) && !self.has_passed_fin {
+            self.has_passed_fin = true;
+            return Some(Action::Fin);
+        }
+        self.ending().map(Action::End)
+    }
+
+    fn ending(&self) -> Option<End> {
+        if self.has_passed_on() {
+            Some(End::PassOn)
+        } else if self.is_broken && !self.is_plain && self.is_over(Side::Client) && self.is_over(Side::Server) {
+            Some(End::Broken)
+        } else {
+            self.late
+        }
+    }
+
+    /// Returns the time at which to call [`tick`](Session::tick), if nothing changes before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.has_passed_on() {
+            return self.left_limit();
+        }
+        let waits = self.rewriter.is_waiting();
+        let times = [
+            self.limit(),
+            waits.then(|| self.heard + self.silence()),
+            self.full_since.filter(|_| waits).map(|since| since + ROOM_PATIENCE),
+            self.is_draining.then(|| self.active + self.quiet()),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    /// Does what is due at this time.
+    pub fn tick(&mut self, now: Instant) {
+        self.rewriter.look_again();
+        if self.limit().is_some_and(|limit| limit <= now) {
+            self.late = Some(if self.left.is_some() { End::NotLeft } else { End::TooLong });
+        }
+        if self.rewriter.is_waiting() && now >= self.heard + self.silence() {
+            self.give_up_waiting(now);
+        }
+        if self.is_draining && now >= self.active + self.quiet() {
+            self.leave(now);
+        }
+    }
+
+    /// Takes a line of a side, or its FIN. Returns whether there was something to take.
+    fn step(&mut self, now: Instant) -> bool {
+        if self.rewriter.is_asking() {
+            return false;
+        }
+        if self.take_turn(now) {
+            return true;
+        }
+        let takes_client = !self.rewriter.is_waiting();
+        takes_client && self.take(Side::Client, now) || !self.data.is_arriving && self.take(Side::Server, now)
+    }
+
+    fn take(&mut self, side: Side, now: Instant) -> bool {
+        let Session { rewriter, out, client, server, .. } = self;
+        let (half, other) = if side == Side::Client { (client, server) } else { (server, client) };
+        let mut bytes = &half.input[half.taken..];
+        if bytes.is_empty() {
+            let has_ended = half.has_fin && !half.has_ended;
+            half.has_ended |= has_ended;
+            match side {
+                _ if !has_ended => {}
+                Side::Client => rewriter.end_client(out),
+                Side::Server => self.end_server(now),
+            }
+            return has_ended;
+        }
+        let may_be_urgent = half.is_urgent && bytes.iter().all(|byte| rewriter.may_be_urgent(side, *byte));
+        let before = out.of(side.other()).len();
+        rewriter.take(side, &mut bytes, out);
+        half.taken = half.input.len() - bytes.len();
+        if bytes.is_empty() {
+            half.input.clear();
+            half.taken = 0;
+        }
+        // A byte that is held goes on later, in its place in the line.
+        let after = out.of(side.other()).len();
+        if may_be_urgent && after > before {
+            other.urgent = after;
+        }
+        if rewriter.has_left() {
+            self.left.get_or_insert(now);
+        }
+        true
+    }
+
+    /// Takes the line that waits, if it is its turn and there is room.
+    fn take_turn(&mut self, now: Instant) -> bool {
+        if !self.rewriter.has_turn() {
+            // The wait for room begins anew: it is over, and a reply has begun.
+            self.full_since = self.full_since.map(|since| if now < since + ROOM_PATIENCE { since } else { now });
+            return false;
+        }
+        let takes = !self.rewriter.needs_room() || self.has_room(now);
+        if takes {
+            self.rewriter.take_turn(&mut self.out);
+        }
+        takes
+    }
+
+    /// Whether the next data connection may be opened. After [`ROOM_PATIENCE`] returns true without room, so that the caller refuses it.
+    /// The flow of a transfer that is over has its place until its last byte is acknowledged.
+    fn has_room(&mut self, now: Instant) -> bool {
+        // One that is arriving must not be closed in favour of the next one.
+        let is_over = now >= *self.full_since.get_or_insert(now) + ROOM_PATIENCE;
+        let has_room = self.data.has_room && !self.data.is_arriving || is_over;
+        self.full_since = self.full_since.filter(|_| !has_room);
+        has_room
+    }
+
+    /// Takes the end of what the server sends.
+    fn end_server(&mut self, now: Instant) {
+        if self.rewriter.end_server(&mut self.out) {
+            self.take_turn(now);
+        }
+        self.rewriter.close();
+    }
+
+    /// Ends the wait for replies if the server does nothing.
+    fn give_up_waiting(&mut self, now: Instant) {
+        // The data connection alone does not tell: it may wait for a transfer that never begins.
+        let has_data = self.data.come > 0 || self.data.awaited == Some(Side::Server);
+        let is_busy = self.rewriter.is_transferring() && has_data || self.data.is_arriving;
+        if !is_busy && self.out.server.is_empty() {
+            self.rewriter.forget();
+        }
+        // The command may go on waiting, for room.
+        self.heard = now;
+    }
+
+    /// Ends the connection if nothing happens on it: the server gets QUIT, and the client 421.
+    fn leave(&mut self, now: Instant) {
+        let has_ended = self.client.has_ended || self.is_broken || self.left.is_some();
+        if has_ended || !self.rewriter.may_leave() || self.data.come > 0 {
+            self.active = now;
+            return;
+        }
+        // A server that has sent FIN sends no reply any more, and the client has that FIN.
+        if !self.server.has_ended {
+            self.rewriter.leave(&mut self.out);
+        }
+        self.left = Some(now);
+    }
+
+    /// Returns the time at which the connection is over if nothing moves until then.
+    fn limit(&self) -> Option<Instant> {
+        let limit = match (self.client.has_ended, self.server.has_ended) {
+            _ if self.is_broken => Some(PATIENCE),
+            (true, _) => self.lingers.client,
+            (_, true) => self.lingers.server,
+            _ => None,
+        };
+        limit.map(|limit| self.moved + limit).into_iter().chain(self.left_limit()).min()
+    }
+
+    /// Returns the time until which both sides may close the connection that the session ended.
+    fn left_limit(&self) -> Option<Instant> {
+        self.left.map(|left| left + LEAVING)
+    }
+
+    /// Returns the time without bytes and transfers after which the session waits no longer for a reply.
+    fn silence(&self) -> Duration {
+        if self.rewriter.is_doubtful() { DOUBTFUL_SILENCE } else { SILENCE }
+    }
+
+    /// Returns the time without bytes and data connections after which a drain ends the connection.
+    fn quiet(&self) -> Duration {
+        let is_owed = self.rewriter.is_owed() && !self.rewriter.is_doubtful();
+        match self.rewriter.is_transferring() {
+            true => STAGING,
+            false if is_owed || !self.rewriter.is_between_lines() => SILENCE,
+            false => QUIET,
+        }
+    }
+
+    /// Whether neither a byte nor FIN of this side is to come, and everything before is sent to the other one.
+    fn is_over(&self, side: Side) -> bool {
+        match side {
+            Side::Client => self.server.is_broken || self.client.has_ended && self.out.server.is_empty(),
+            Side::Server => self.client.is_broken || self.server.has_ended && self.out.client.is_empty(),
+        }
+    }
+
+    fn has_passed_on(&self) -> bool {
+        self.is_plain && self.out.client.is_empty() && self.out.server.is_empty()
+    }
+
+    /// Drops the output of a side that broke.
+    fn drop_unsendable(&mut self) {
+        for (half, output) in [(&mut self.client, &mut self.out.client), (&mut self.server, &mut self.out.server)] {
+            if half.is_broken {
+                (*output, half.urgent) = (Vec::new(), 0);
+            }
+        }
+    }
+
+    fn note_moved(&mut self, side: Side, now: Instant) {
+        self.moved = now;
+        // No command of the client leads to anything after the server's FIN.
+        if !self.server.has_fin {
+            self.active = now;
+        }
+        if side == Side::Server {
+            self.heard = now;
+        }
+    }
+
+    fn half(&mut self, side: Side) -> &mut Half {
+        match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
         }
     }
 }
 
-/// RFC 8446 5.1: the first byte of a TLS connection. No command begins with it.
-const TLS_HANDSHAKE: u8 = 22;
-
-/// Maximum number of bytes that are held of a client's line.
-pub const MAX_COMMAND_BYTES: usize = 1024;
-
-/// Maximum number of bytes that are held of a server's line.
-pub const MAX_REPLY_BYTES: usize = 4096;
+/// Number of bytes that the client may leave untaken before nothing more is read from it.
+const MAX_UNTAKEN: usize = 4096;
+/// Time that the last bytes wait for a side that takes nothing once the other side is broken.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time without bytes and data connections after which a drain ends a control connection.
+const QUIET: Duration = Duration::from_secs(5);
+/// The same while a transfer has no last reply: a server may need a while for the file, which may have to come from a tape.
+const STAGING: Duration = Duration::from_secs(600);
+/// Time without bytes and transfers after which the session waits no longer for a reply. Only clients that do not wait for
+/// replies themselves can tell the difference.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The same for a reply that may never come, such as that of pure-ftpd to an ABOR without a transfer.
+const DOUBTFUL_SILENCE: Duration = Duration::from_secs(2);
+/// Time that a command waits for the end of a data connection before it is refused.
+const ROOM_PATIENCE: Duration = Duration::from_secs(60);
+/// Time that both sides have to close a connection after the session ended it.
+const LEAVING: Duration = Duration::from_secs(10);

@@ -21,6 +21,16 @@ pub struct Ends {
     pub server: IpAddr,
 }
 
+impl Side {
+    /// Returns the side opposite to this one.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
 impl Ends {
     /// Returns the address of the peer on this side.
     pub fn of(self, side: Side) -> IpAddr {

@@ -1,4 +1,5 @@
-//! Moves the bytes of a control connection through its session.
+//! Carries out what the session of a control connection asks for: reads and sends its bytes, opens its data connections, waits for its
+//! times.
 //!
 //! ```text
 //! the client's first bytes are a preface ──┐
@@ -6,15 +7,11 @@
 //! the client sent FIN ─────────────────────┘
 //! a leg broke ──> the other leg gets its last bytes ──> RST on both legs
 //! ```
-//! Each byte goes through the session before `carry` begins. While the session waits for a reply, the client is not read, and its
-//! FIN waits, too: until the reply comes, or until the server has been silent for [`SILENCE`] without a transfer. The
-//! server's FIN goes on at once, and the client's commands still go through the session until the client's FIN.
 
 use super::data::{DataConnections, Sides};
 use super::data_listener::NewFlow;
 use super::first::First;
 use super::places::Places;
-use super::way::Way;
 use crate::carry::join;
 use crate::leg::stream::Stream;
 use crate::leg::talk::{poll_read, poll_write};
@@ -24,7 +21,7 @@ use crate::state::legs::Legs;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
-use longhaul_core::ftp::{Channels, Session, Side};
+use longhaul_core::ftp::{Action, End, Lingers, Session, Side};
 use longhaul_sys::splice;
 use socket2::SockRef;
 use std::any::Any;
@@ -34,7 +31,6 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
@@ -53,16 +49,23 @@ pub(crate) async fn run(
     let data = DataConnections::new(relay, tunnel, legs, sides, Places::new(&permit), start);
     drop(permit);
     let mut control = Control::new(legs, data);
-    match control.rewrite(relay).await {
-        Next::Carry => {}
-        Next::End(how) => return how,
-        Next::Broken(broken) => {
-            let has_read = control.up.read > 0;
-            drop(control);
-            return end_broken(legs, broken, has_read).await;
+    let end = control.rewrite(relay).await;
+    let Control { mut data, broken, up, down, session, .. } = control;
+    match (end, broken) {
+        (End::PassOn, _) => {}
+        (End::Broken, Some(broken)) => {
+            drop(data);
+            return end_broken(legs, broken, up.read > 0).await;
         }
+        (_, Some(broken)) => return broken.into(),
+        (End::NotLeft, None) => return How::Cut,
+        (End::TooLong | End::Broken, None) => return How::HalfOpenTooLong,
     }
-    let HandedOver { broken, mut data, limit } = control.hand_over();
+    // `carry` compares the bytes that the kernel received with those that were passed on.
+    for (leg, moved) in [(Leg::Accept, up), (Leg::Dial, down)] {
+        legs.of(leg).note_received_beside(moved.read as i64 - moved.sent as i64);
+    }
+    let limit = session.poll_timeout().map(Instant::from_std);
     // Every arm may be dropped, because the flow ends.
     let how = tokio::select! {
         biased;
@@ -85,233 +88,82 @@ async fn end_broken(legs: &Legs<'_>, broken: Broken, has_read: bool) -> How {
     broken.into()
 }
 
-/// Continuation of a control connection after its bytes were rewritten.
-enum Next {
-    /// `carry` goes on.
-    Carry,
-    /// A leg broke, and all its bytes are sent.
-    Broken(Broken),
-    /// It has ended.
-    End(How),
-}
-
-/// State of a control connection that `carry` goes on with.
-struct HandedOver {
-    /// The leg that broke first.
-    broken: Option<Broken>,
-    data: DataConnections,
-    /// Time at which it is reset, if the session ended it.
-    limit: Option<Instant>,
-}
-
 /// A control connection with its session.
 struct Control<'a> {
     legs: &'a Legs<'a>,
     session: Session,
     data: DataConnections,
-    up: Way,
-    down: Way,
+    /// From the client to the server.
+    up: Moved,
+    down: Moved,
     /// Knowledge about the client's first bytes.
     first: First,
-    /// Time when it last moved bytes.
-    moved: Instant,
-    /// Time when it last moved bytes or had a data connection.
-    active: Instant,
-    /// Time when the server last sent or took bytes, or when a transfer was last seen.
-    heard: Instant,
-    /// Time when the session ended it: the server has QUIT, and the client 421.
-    left: Option<Instant>,
-    /// Whether nothing more is read, and `carry` goes on once the bytes here are sent.
-    is_plain: bool,
     /// The leg that broke first.
     broken: Option<Broken>,
-    /// Bytes of the server that wait until its data connection has reached the client.
-    early: Option<Read>,
 }
 
-/// Bytes of one read.
-struct Read {
-    /// Empty at the end of the stream.
-    bytes: Vec<u8>,
-    /// Whether it is the urgent byte.
-    is_urgent: bool,
+/// Numbers of bytes in one direction.
+#[derive(Default)]
+struct Moved {
+    read: u64,
+    sent: u64,
 }
 
-/// Why a step failed.
-struct Failed {
-    leg: Leg,
-    err: io::Error,
-}
+/// Why a step failed: this leg broke.
+type Failed = (Leg, io::Error);
 
 impl<'a> Control<'a> {
     fn new(legs: &'a Legs<'a>, data: DataConnections) -> Control<'a> {
+        let tunnel = legs.tunnel();
+        let lingers = Lingers { client: tunnel.accept.linger_half_open(), server: tunnel.dial.linger_half_open() };
         Control {
             legs,
-            session: Session::new(data.rules().clone()),
+            session: Session::new(data.rules().clone(), lingers, now()),
             data,
-            up: Way::new(Leg::Accept),
-            down: Way::new(Leg::Dial),
+            up: Moved::default(),
+            down: Moved::default(),
             first: First::Awaited,
-            moved: Instant::now(),
-            active: Instant::now(),
-            heard: Instant::now(),
-            left: None,
-            is_plain: false,
             broken: None,
-            early: None,
         }
     }
 
-    /// Rewrites until `carry` can go on or the connection has ended. While the relay drains, ends the connection once it is
-    /// quiet.
-    async fn rewrite(&mut self, relay: &Relay) -> Next {
+    /// Does what the session asks for until it is over.
+    async fn rewrite(&mut self, relay: &Relay) -> End {
         let mut draining = relay.draining();
         let legs = self.legs;
         loop {
-            let (is_draining, active) = (*draining.borrow_and_update(), self.active);
-            let (limit, silent, quiet) = (self.limit(), self.heard + self.silence(), active + self.quiet());
-            let (places, full) = (self.data.places(), self.data.room_limit().filter(|_| self.session.is_waiting()));
-            let held = if let First::Held(since) = self.first { Some(since + answer::PATIENCE) } else { None };
+            self.session.drain(*draining.borrow_and_update());
+            let (timeout, places) = (self.timeout(), self.data.places());
             // Every arm may be dropped: `poll` keeps what it has read, and the others lose nothing.
             tokio::select! {
                 biased;
-                () = poll_fn(|cx| self.poll(cx)) => {
-                    if self.is_plain && self.up.is_sent() && self.down.is_sent() {
-                        return Next::Carry;
-                    }
-                }
+                end = poll_fn(|cx| self.poll(timeout, cx)) => if let Some(end) = end { return end },
                 // A direction that waits for its sink does not look at its source.
-                () = legs.accept.failed(), if !self.is_broken(Leg::Accept) => self.failed(Leg::Accept),
-                () = legs.dial.failed(), if !self.is_broken(Leg::Dial) => self.failed(Leg::Dial),
+                () = legs.accept.failed(), if !legs.accept.was_reset() => self.failed(Leg::Accept),
+                () = legs.dial.failed(), if !legs.dial.was_reset() => self.failed(Leg::Dial),
                 // This fails only when the relay is gone, which outlives its flows.
                 _ = draining.changed() => {}
-                () = sleep_until(held.unwrap_or(active)), if held.is_some() => self.first = First::Late,
-                () = sleep_until(limit.unwrap_or(active)), if limit.is_some() => {
-                    if self.limit().is_some_and(|limit| limit <= Instant::now()) {
-                        let late = if self.left.is_some() { How::Cut } else { How::HalfOpenTooLong };
-                        return Next::End(self.broken.map_or(late, How::from));
-                    }
-                }
-                () = sleep_until(silent), if self.session.is_waiting() => self.give_up_if_silent(),
-                () = places.freed() => {
-                    // Until now it had a data connection, perhaps long after the last reply to its transfer.
-                    self.active = Instant::now();
-                    if full.is_some() {
-                        self.look_again();
-                    }
-                }
-                () = sleep_until(full.unwrap_or(active)), if full.is_some() => self.look_again(),
-                () = sleep_until(quiet), if is_draining => self.leave_if_quiet(),
-            }
-            let is_over = !self.is_plain && self.up.is_over() && self.down.is_over();
-            if let Some(broken) = self.broken.filter(|_| is_over) {
-                return Next::Broken(broken);
+                () = places.freed() => {}
+                () = sleep_until(timeout.unwrap_or_else(Instant::now)), if timeout.is_some() => self.tick(),
             }
         }
     }
 
-    /// Returns the time at which the connection is ended if nothing moves until then, as `carry` does.
-    fn limit(&self) -> Option<Instant> {
-        let tunnel = self.legs.tunnel();
-        let limit = match (self.up.has_ended, self.down.has_ended) {
-            _ if self.broken.is_some() => Some(PATIENCE),
-            (true, _) => tunnel.accept.linger_half_open(),
-            (_, true) => tunnel.dial.linger_half_open(),
-            _ => None,
-        };
-        limit.map(|limit| self.moved + limit).into_iter().chain(self.left_limit()).min()
-    }
-
-    /// Returns the time until which both sides may close the connection that the session ended.
-    fn left_limit(&self) -> Option<Instant> {
-        self.left.map(|left| left + LEAVING)
-    }
-
-    /// Takes the command that waits for room.
-    fn look_again(&mut self) {
-        self.session.look_again(&mut self.data, &mut self.down.out, &mut self.up.out);
-        self.data.wait_on();
-    }
-
-    /// Returns the time without bytes and transfers after which the session waits no longer for a reply.
-    fn silence(&self) -> Duration {
-        if self.session.is_doubtful() { DOUBTFUL_SILENCE } else { SILENCE }
-    }
-
-    /// Returns the time without bytes and data connections after which a drain ends the connection.
-    fn quiet(&self) -> Duration {
-        match self.session.is_transferring() {
-            true => STAGING,
-            false if self.session.is_owed() && !self.session.is_doubtful() || !self.session.is_between_lines() => {
-                SILENCE
-            }
-            false => QUIET,
-        }
-    }
-
-    /// Ends the session's wait for replies if the server does nothing.
-    fn give_up_if_silent(&mut self) {
-        // The data connection alone does not tell: it may wait for a transfer that never begins.
-        let has_data = self.data.have_data() || self.data.await_server();
-        if self.session.is_transferring() && has_data || self.data.is_arriving() || !self.up.is_sent() {
-            self.heard = Instant::now();
-        } else if self.heard.elapsed() >= self.silence() {
-            self.session.give_up_waiting(&mut self.data, &mut self.down.out, &mut self.up.out);
-            // The command may go on waiting, for room.
-            self.heard = Instant::now();
-        }
-    }
-
-    /// Ends the connection if nothing happens on it: the server gets QUIT, and the client 421.
-    fn leave_if_quiet(&mut self) {
-        let has_ended = self.up.has_ended || self.broken.is_some() || self.left.is_some();
-        if has_ended || !self.session.may_leave() || self.data.have_data() {
-            self.active = Instant::now();
-        } else if self.active.elapsed() >= self.quiet() {
-            // A server that has sent FIN sends no reply any more, and the client has that FIN.
-            if !self.down.has_ended {
-                self.session.leave(&mut self.down.out, &mut self.up.out);
-            }
-            self.left = Some(Instant::now());
-        }
-    }
-
-    /// Moves bytes until both directions have to wait, or for a turn. Ready when `carry` can go on, and when other timers apply
-    /// than before.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let phase = |control: &Control<'_>| {
-            let waits = (control.session.is_waiting(), control.data.room_limit(), control.silence(), control.quiet());
-            let ended = (control.up.has_ended, control.down.has_ended);
-            let over = (control.up.is_over(), control.down.is_over());
-            (control.broken.is_some(), over, ended, control.first, waits, control.left.is_some())
-        };
-        let (before, read) = (phase(self), self.up.read);
+    /// Moves bytes until both directions have to wait, or for a turn. Ready when the session is over, and when a time comes before
+    /// `timeout`.
+    fn poll(&mut self, timeout: Option<Instant>, cx: &mut Context<'_>) -> Poll<Option<End>> {
+        let read = self.up.read;
         for _ in 0..TURNS {
             // First, because the next command may close the listener.
             self.data.poll(cx);
-            if self.session.is_waiting() && self.data.room_limit().is_some() && !self.data.is_arriving() {
-                self.look_again();
+            if let Some(end) = self.act() {
+                return Poll::Ready(Some(end));
             }
             let up = self.poll_way(Leg::Accept, cx);
             let down = self.poll_way(Leg::Dial, cx);
-            if !self.is_plain && (self.session.is_opaque() || self.broken.is_none() && self.up.is_over()) {
-                self.release();
-            }
-            if !self.is_plain && self.broken.is_none() && self.down.is_over() {
-                self.pass_fin();
-            }
-            if up.is_ready() || down.is_ready() {
-                self.moved = Instant::now();
-                // No command of the client leads to anything after the server's FIN.
-                if !self.down.has_ended {
-                    self.active = self.moved;
-                }
-            }
-            if self.is_plain && self.up.is_sent() && self.down.is_sent() || phase(self) != before {
-                return Poll::Ready(());
-            }
             if up.is_pending() && down.is_pending() {
-                return Poll::Pending;
+                let is_early = self.timeout().is_some_and(|next| timeout.is_none_or(|timeout| next < timeout));
+                return if is_early { Poll::Ready(None) } else { Poll::Pending };
             }
             // A refused command goes to nobody, so nothing else paces the client.
             if self.up.read != read {
@@ -322,124 +174,105 @@ impl<'a> Control<'a> {
         Poll::Pending
     }
 
-    /// Stops to read. What the session holds goes on as it is.
-    fn release(&mut self) {
-        self.take_early();
-        // Nobody reads any more in the server's replies that the transfer begins.
-        if self.session.is_transferring() {
-            self.data.begins();
+    /// Carries out the session's actions. Returns how it is over, if it is.
+    fn act(&mut self) -> Option<End> {
+        loop {
+            self.session.know(self.data.state(), now());
+            match self.session.poll(now())? {
+                Action::Open(opening) => self.session.opened(self.data.open(opening)),
+                Action::Begin => self.data.begin(),
+                Action::Transfer(channel, transfer) => self.data.name(channel, transfer),
+                Action::RefusedTransfer(channel) => self.data.refuse_transfer(channel),
+                Action::LacksData(channel) => self.data.lacks_data(channel),
+                Action::Refused(why) => self.data.refused(&why),
+                Action::Encrypted => say_encrypted(self.legs),
+                Action::Fin => self.pass_fin(),
+                Action::End(end) => return Some(end),
+            }
         }
-        self.is_plain = true;
-        self.end(Side::Client);
-        self.end(Side::Server);
     }
 
-    fn end(&mut self, side: Side) {
-        self.session.end(side, &mut self.data, &mut self.down.out, &mut self.up.out);
+    /// Returns the next time at which to [`tick`](Control::tick).
+    fn timeout(&self) -> Option<Instant> {
+        let held = if let First::Held(since) = self.first { Some(since + answer::PATIENCE) } else { None };
+        self.session.poll_timeout().map(Instant::from_std).into_iter().chain(held).min()
     }
 
-    /// Passes the server's FIN on, once.
+    fn tick(&mut self) {
+        if matches!(self.first, First::Held(since) if since + answer::PATIENCE <= Instant::now()) {
+            self.first = First::Late;
+        }
+        self.session.tick(now());
+    }
+
+    /// Passes the server's FIN on.
     fn pass_fin(&mut self) {
         let client = self.legs.accept;
-        if client.has_sent_fin() {
-            return;
-        }
         match SockRef::from(client).shutdown(Shutdown::Write) {
             Ok(()) => {
                 client.note_fin_sent();
                 self.legs.flow.passed_fin(Leg::Dial);
             }
-            Err(err) => self.breaks(Broken::of(Leg::Accept, &err)),
+            Err(err) => self.breaks(Leg::Accept, &err, false),
         }
     }
 
     /// Takes the pending error of a leg.
     fn failed(&mut self, leg: Leg) {
-        self.breaks(Broken::of(leg, &join::pending_error(self.legs.of(leg))));
+        self.breaks(leg, &join::pending_error(self.legs.of(leg)), false);
     }
 
-    /// Records that a leg broke. The direction into it stops. The direction out of it goes on to its end.
-    fn breaks(&mut self, broken: Broken) {
+    /// Records that a leg broke. `is_read`: all bytes that it had sent are read.
+    fn breaks(&mut self, leg: Leg, err: &io::Error, is_read: bool) {
         // The error is taken, so `carry` must not take the end of this leg for its FIN.
-        self.legs.of(broken.leg).note_reset();
-        let way = self.way(broken.leg.other());
-        way.is_stopped = true;
-        (way.out, way.urgent) = (Vec::new(), 0);
-        self.broken.get_or_insert(broken);
-        self.moved = Instant::now();
-        if broken.leg == Leg::Accept && !self.is_plain {
-            // Nobody waits for the replies any more, so they do not hold back the last commands.
-            self.end(Side::Server);
-        }
-    }
-
-    fn is_broken(&self, leg: Leg) -> bool {
-        self.broken.is_some_and(|broken| broken.leg == leg) || self.legs.of(leg).was_reset()
+        self.legs.of(leg).note_reset();
+        self.broken.get_or_insert(Broken::of(leg, err));
+        self.session.broke(side(leg), is_read, now());
     }
 
     /// Takes one step of the direction out of `source`: sends, or else reads. Pending while it has to wait.
     fn poll_way(&mut self, source: Leg, cx: &mut Context<'_>) -> Poll<()> {
-        let way = self.way(source);
-        let step = match (way.out.is_empty(), way.is_over()) {
-            (_, true) => return Poll::Pending,
-            (false, false) => self.poll_send(source, cx),
-            (true, false) => self.poll_take(source, cx),
+        let has_output = !self.session.output(side(source.other())).0.is_empty();
+        let step = match has_output {
+            true => self.poll_send(source, cx),
+            false if self.session.wants(side(source)) => self.poll_receive(source, cx),
+            false => return Poll::Pending,
         };
         step.map(|done| {
-            if let Err(Failed { leg, err }) = done {
+            if let Err((leg, err)) = done {
                 // A reset is reported behind the bytes before it.
-                self.way(source).has_ended |= leg == source;
-                self.breaks(Broken::of(leg, &err));
+                self.breaks(leg, &err, leg == source);
             }
         })
     }
 
     fn poll_send(&mut self, source: Leg, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
-        if source == Leg::Dial && self.data.is_arriving() {
-            return Poll::Pending; // `DataConnections::poll` wakes
-        }
-        let sink = self.legs.of(source.other());
-        let way = self.way(source);
-        let polled = poll_write(sink, cx, || match way.urgent {
-            0 => splice::send(sink, &way.out),
-            urgent => splice::send_urgent(sink, &way.out[..urgent]),
+        let leg = source.other();
+        let sink = self.legs.of(leg);
+        let (bytes, is_urgent) = self.session.output(side(leg));
+        let polled = poll_write(sink, cx, || match is_urgent {
+            true => splice::send_urgent(sink, bytes),
+            false => splice::send(sink, bytes),
         });
-        let is_blocked = polled.is_pending();
-        let polled = polled.map_ok(|sent| {
-            way.out.drain(..sent);
-            way.sent += sent as u64;
-            way.urgent = way.urgent.saturating_sub(sent);
-            sent
-        });
-        let sent = way.sent;
-        if source == Leg::Accept && polled.is_ready() {
-            self.heard = Instant::now();
-        }
-        self.legs.flow.set_blocked(source, is_blocked);
+        self.legs.flow.set_blocked(source, polled.is_pending());
+        let sent = ready!(polled).map_err(|err| (leg, err))?;
+        self.session.sent(side(leg), sent, now());
+        let moved = self.moved(source);
+        moved.sent += sent as u64;
+        let sent = moved.sent;
         self.legs.flow.carried(source, sent);
-        polled.map_ok(drop).map_err(|err| Failed { leg: source.other(), err })
+        Poll::Ready(Ok(()))
     }
 
-    /// Reads from `source`, and gives the session what came.
-    fn poll_take(&mut self, source: Leg, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+    /// Reads from `source`, and tells the session what came.
+    fn poll_receive(&mut self, source: Leg, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
         let is_client = source == Leg::Accept;
-        if !is_client && self.data.is_arriving() {
-            return Poll::Pending; // `DataConnections::poll` wakes
-        }
-        if !is_client && self.take_early() {
-            return Poll::Ready(Ok(()));
-        }
-        // Also pending while the client leaves more than CHUNK bytes of replies untaken: the session's own replies must not fill the
-        // memory. The next step of the other direction polls this one again.
-        if self.is_plain || is_client && (self.session.is_waiting() || self.down.out.len() > CHUNK) {
-            return Poll::Pending;
-        }
         let socket = self.legs.of(source);
-        let failed = |err| Failed { leg: source, err };
+        let failed = |err| (source, err);
         if is_client && !matches!(self.first, First::Command | First::Late) {
             self.first = ready!(self.first.poll(socket, cx)).map_err(failed)?;
             if self.first == First::Preface {
-                self.release();
+                self.session.pass_on(now());
                 return Poll::Ready(Ok(()));
             }
         }
@@ -458,78 +291,45 @@ impl<'a> Control<'a> {
         if is_client && is_done {
             self.first = First::Command;
         }
-        let read = match read.map_err(failed)? {
+        match read.map_err(failed)? {
             // The error that reports the reset was taken before.
             0 if socket.was_reset() => return Poll::Ready(Err(failed(io::Error::from_raw_os_error(libc::ECONNRESET)))),
-            read => read,
-        };
-        if !is_client && self.data.is_arriving() {
-            self.early = Some(Read { bytes: bytes[..read].to_vec(), is_urgent });
-        } else {
-            self.took(source, &bytes[..read], is_urgent);
+            read => self.took(source, &bytes[..read], is_urgent),
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Gives the session the bytes that waited for a data connection. Returns whether there were some.
-    fn take_early(&mut self) -> bool {
-        let early = self.early.take();
-        early.map(|Read { bytes, is_urgent }| self.took(Leg::Dial, &bytes, is_urgent)).is_some()
-    }
-
-    /// Gives the session `bytes` of `source`; none are the end of the stream.
+    /// Tells the session of `bytes` of `source`; none are the end of the stream.
     fn took(&mut self, source: Leg, bytes: &[u8], is_urgent: bool) {
-        let Control { legs, session, data, up, down, heard, left, .. } = self;
-        if legs.flow.pulse.beat() {
-            legs.relay.registry.wake(legs.flow);
+        if self.legs.flow.pulse.beat() {
+            self.legs.relay.registry.wake(self.legs.flow);
         }
-        let way = if source == Leg::Accept { &mut *up } else { &mut *down };
-        if source == Leg::Dial {
-            *heard = Instant::now();
-        }
-        way.read += bytes.len() as u64;
-        way.has_ended = bytes.is_empty();
-        let side = if source == Leg::Accept { Side::Client } else { Side::Server };
-        let may_be_urgent = is_urgent && bytes.iter().all(|byte| session.may_be_urgent(side, *byte));
-        match (side, bytes) {
-            (_, []) => session.end(side, data, &mut down.out, &mut up.out),
-            (Side::Client, _) => session.from_client(bytes, data, &mut down.out, &mut up.out),
-            (Side::Server, _) => {
-                session.from_server(bytes, data, &mut down.out, &mut up.out);
-                if session.is_opaque() {
-                    say_opaque(legs);
-                }
-            }
-        }
-        if session.has_left() {
-            left.get_or_insert_with(Instant::now);
-        }
-        // A byte that the session holds goes on later, in its place in the line.
-        let way = if source == Leg::Accept { &mut *up } else { &mut *down };
-        if may_be_urgent {
-            way.urgent = way.out.len();
-        }
-        for way in [&mut *up, &mut *down] {
-            if way.is_stopped {
-                (way.out, way.urgent) = (Vec::new(), 0);
-            }
+        self.moved(source).read += bytes.len() as u64;
+        match bytes {
+            [] => self.session.end(side(source), now()),
+            _ => self.session.receive(side(source), bytes, is_urgent, now()),
         }
     }
 
-    /// Prepares the legs for `carry`, which compares the bytes that the kernel received with those that were passed on.
-    fn hand_over(self) -> HandedOver {
-        for way in [&self.up, &self.down] {
-            self.legs.of(way.source).note_received_beside(way.read as i64 - way.sent as i64);
-        }
-        HandedOver { limit: self.left_limit(), broken: self.broken, data: self.data }
-    }
-
-    fn way(&mut self, source: Leg) -> &mut Way {
+    /// Returns the numbers of the direction out of `source`.
+    fn moved(&mut self, source: Leg) -> &mut Moved {
         match source {
             Leg::Accept => &mut self.up,
             Leg::Dial => &mut self.down,
         }
     }
+}
+
+/// Returns the side to which `leg` leads.
+fn side(leg: Leg) -> Side {
+    match leg {
+        Leg::Accept => Side::Client,
+        Leg::Dial => Side::Server,
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
 }
 
 /// Receives bytes of `socket`: up to the urgent mark, or the urgent byte alone.
@@ -549,7 +349,7 @@ fn is_empty(err: &io::Error) -> bool {
     err.kind() == io::ErrorKind::WouldBlock
 }
 
-fn say_opaque(legs: &Legs<'_>) {
+fn say_encrypted(legs: &Legs<'_>) {
     let (relay, tunnel) = (legs.relay, &legs.tunnel().name);
     if relay.lines.opaque.pass(tunnel) {
         warn!(tunnel = %tunnel, peer = %legs.flow.peer(),
@@ -564,16 +364,3 @@ const CHUNK: usize = 4096;
 const COMMANDS: usize = 512;
 /// Number of steps after which other flows of the worker may run.
 const TURNS: usize = 16;
-/// Time that the last bytes wait for a leg that takes nothing once the other leg is broken.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Time without bytes and data connections after which a drain ends a control connection.
-const QUIET: Duration = Duration::from_secs(5);
-/// The same while a transfer has no last reply: a server may need a while for the file, which may have to come from a tape.
-const STAGING: Duration = Duration::from_secs(600);
-/// Time without bytes and transfers after which the session waits no longer for a reply. Only clients that do not wait for
-/// replies themselves can tell the difference.
-const SILENCE: Duration = Duration::from_secs(30);
-/// The same for a reply that may never come, such as that of pure-ftpd to an ABOR without a transfer.
-const DOUBTFUL_SILENCE: Duration = Duration::from_secs(2);
-/// Time that both sides have to close a connection after a drain ended it.
-const LEAVING: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use crate::state::served_tunnel::{DATA_CONNECTIONS, ServedTunnel};
 use crate::state::shared::Relay;
 use longhaul_config::options::{Leg, key};
 use longhaul_config::{Check, Ftp, NextHop, Protocol, Tunnel};
-use longhaul_core::ftp::{Channels, Ends, Joining, Opening, Refused, Rules, Side, Transfer};
+use longhaul_core::ftp::{Data, Ends, Opening, Refused, Rules, Side, Transfer};
 use longhaul_core::next_hop::POLICIES;
 use longhaul_sys::activation;
 use std::future::Future;
@@ -21,9 +21,7 @@ use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::sync::{oneshot, watch};
-use tokio::time::Instant;
 use tracing::warn;
 
 /// The data connections of one control connection. Dropping it closes the one that has not begun.
@@ -40,8 +38,6 @@ pub(super) struct DataConnections {
     latest: Option<Open>,
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
-    /// Time since when a command waits for room.
-    full_since: Option<Instant>,
     /// The latest channel, and the command that uses it.
     naming: (u64, Arc<Naming>),
     /// Starts the flow of a data connection.
@@ -127,7 +123,6 @@ impl DataConnections {
             places,
             latest: None,
             arriving: None,
-            full_since: None,
             naming: (0, Arc::default()),
             start,
         }
@@ -138,31 +133,15 @@ impl DataConnections {
         &self.rules
     }
 
-    /// Returns the number of data connections that have come.
-    fn come(&self) -> usize {
-        self.places.taken().saturating_sub(usize::from(self.latest.is_some()))
-    }
-
-    /// Whether there is a data connection that has come.
-    pub(super) fn have_data(&self) -> bool {
-        self.come() > 0
-    }
-
-    /// Whether one from the server is waited for.
-    pub(super) fn await_server(&self) -> bool {
-        self.latest.as_ref().is_some_and(|open| !matches!(open.source, Source::Client))
-    }
-
-    /// Returns the time at which a command that waits for room waits no longer. `None` if none waits.
-    pub(super) fn room_limit(&self) -> Option<Instant> {
-        self.full_since.map(|since| since + ROOM_PATIENCE)
-    }
-
-    /// Begins the wait for room anew if it is over, and the command could not be taken because a reply has begun.
-    pub(super) fn wait_on(&mut self) {
-        let is_over = self.room_limit().is_some_and(|limit| limit <= Instant::now());
-        if is_over {
-            self.full_since = Some(Instant::now());
+    /// Returns what the session needs to know of them.
+    pub(super) fn state(&self) -> Data {
+        let come = self.places.taken().saturating_sub(usize::from(self.latest.is_some()));
+        let from = |open: &Open| if let Source::Client = open.source { Side::Client } else { Side::Server };
+        Data {
+            come,
+            awaited: self.latest.as_ref().map(from),
+            has_room: come < usize::from(DATA_CONNECTIONS),
+            is_arriving: self.is_arriving(),
         }
     }
 
@@ -185,9 +164,8 @@ impl DataConnections {
         }
     }
 
-    /// Whether the server's data connection has come, and is not yet dialled to the client. A reply that came after it must not
-    /// overtake it: curl takes a transfer for failed whose last reply comes before the data connection.
-    pub(super) fn is_arriving(&self) -> bool {
+    /// Whether the server's data connection has come, and is not yet dialled to the client.
+    fn is_arriving(&self) -> bool {
         let has_come = |open: &Open| match &open.source {
             Source::Client => false,
             // The runtime may tell this later than a reply. A failure means no memory; nothing waits for that.
@@ -243,15 +221,14 @@ impl DataConnections {
     }
 
     /// Begins this channel. Closes what waits for the one before.
-    fn begin(&mut self, channel: u64) {
-        (self.latest, self.full_since) = (None, None);
+    fn begin_channel(&mut self, channel: u64) {
+        self.latest = None;
         self.naming = (channel, Arc::default());
     }
 
     /// Returns the tunnel of a data connection from this side to an address that the other side has not named.
     fn half_tunnel(&self, from: Side) -> Tunnel {
-        let other = if from == Side::Client { Side::Server } else { Side::Client };
-        self.data_tunnel(from, SocketAddr::new(self.rules.ends.of(other), DATA_PORT))
+        self.data_tunnel(from, SocketAddr::new(self.rules.ends.of(from.other()), DATA_PORT))
     }
 
     /// Returns our own address on this side.
@@ -295,34 +272,22 @@ impl DataConnections {
             start: self.start,
         }
     }
-}
 
-impl Drop for DataConnections {
-    fn drop(&mut self) {
-        self.naming.1.end();
-    }
-}
-
-impl Channels for DataConnections {
-    /// Whether the next data connection may begin. After [`ROOM_PATIENCE`] returns true without room, so that `open` refuses the
-    /// command. The flow of a transfer that is over has its place until its last byte is acknowledged.
-    fn have_room(&mut self) -> bool {
-        // One that is arriving must not be closed in favour of the next one.
-        if self.come() < usize::from(DATA_CONNECTIONS) && !self.is_arriving() {
-            self.full_since = None;
-            return true;
+    /// Opens a data connection. Returns the address that is told to a side.
+    ///
+    /// # Errors
+    /// It cannot be opened. The text goes to the client.
+    pub(super) fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
+        match opening {
+            Opening::Listener { channel, accept_from, dial } => self.open_listener(channel, accept_from, dial),
+            Opening::Join { channel, server, client } => self.join(channel, server, client),
+            Opening::ForServer { channel } => self.open_for_server(channel),
+            Opening::ForClient => self.open_for_client(),
         }
-        let since = *self.full_since.get_or_insert_with(Instant::now);
-        let is_over = since.elapsed() >= ROOM_PATIENCE;
-        if is_over {
-            self.full_since = None;
-        }
-        is_over
     }
 
-    fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        let Opening { channel, accept_from, dial } = opening;
-        self.begin(channel);
+    fn open_listener(&mut self, channel: u64, accept_from: Side, dial: SocketAddr) -> Result<SocketAddr, String> {
+        self.begin_channel(channel);
         self.check_ports(accept_from)?;
         let place = self.places.one()?;
         let tunnel = Arc::new(self.data_tunnel(accept_from, dial));
@@ -336,8 +301,8 @@ impl Channels for DataConnections {
         Ok(address)
     }
 
-    fn join(&mut self, Joining { channel, server, client }: Joining) -> Result<(), String> {
-        self.begin(channel);
+    fn join(&mut self, channel: u64, server: SocketAddr, client: SocketAddr) -> Result<SocketAddr, String> {
+        self.begin_channel(channel);
         let place = self.places.one()?;
         let from_server = self.data_tunnel(Side::Server, client);
         let (begins, has_begun) = watch::channel(false);
@@ -348,11 +313,11 @@ impl Channels for DataConnections {
             begins: has_begun,
         };
         self.latest = Some(Open { source: Source::Fetched(begins), serving: Box::pin(fetch.serve()) });
-        Ok(())
+        Ok(client)
     }
 
     fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
-        self.begin(channel);
+        self.begin_channel(channel);
         self.check_ports(Side::Server)?;
         let place = self.places.one()?;
         let (from_server, address) = self.listen(Side::Server, &self.half_tunnel(Side::Server))?;
@@ -364,7 +329,7 @@ impl Channels for DataConnections {
         Ok(address)
     }
 
-    fn meet(&mut self) -> Result<SocketAddr, String> {
+    fn open_for_client(&mut self) -> Result<SocketAddr, String> {
         let (from_client, address) = self.listen(Side::Client, &self.half_tunnel(Side::Client))?;
         match &mut self.latest {
             Some(Open { source: Source::Both(awaited), .. }) => awaited.add(from_client)?,
@@ -373,25 +338,29 @@ impl Channels for DataConnections {
         Ok(address)
     }
 
-    fn begins(&mut self) {
+    /// Dials the client of a joined connection.
+    pub(super) fn begin(&mut self) {
         if let Some(Open { source: Source::Fetched(begins), .. }) = &self.latest {
             begins.send_replace(true);
         }
     }
 
-    fn transfer(&mut self, channel: u64, transfer: Transfer) {
+    /// Names the command that uses this channel.
+    pub(super) fn name(&mut self, channel: u64, transfer: Transfer) {
         if self.naming.0 == channel {
             self.naming.1.set(transfer);
         }
     }
 
-    fn refuses_transfer(&mut self, channel: u64) {
+    /// Notes that the server has refused the command that uses this channel.
+    pub(super) fn refuse_transfer(&mut self, channel: u64) {
         if self.naming.0 == channel {
             self.naming.1.refuse();
         }
     }
 
-    fn lacks_data(&mut self, channel: u64) {
+    /// Notes that the server says that the transfer of this channel has no data connection.
+    pub(super) fn lacks_data(&mut self, channel: u64) {
         let listener = self.latest.as_ref().and_then(|open| match &open.source {
             Source::Server(listener) => Some(listener.clone()),
             Source::Both(awaited) => awaited.for_server(),
@@ -403,7 +372,8 @@ impl Channels for DataConnections {
         }
     }
 
-    fn refused(&mut self, why: &Refused) {
+    /// Tells of a refused command or reply.
+    pub(super) fn refused(&mut self, why: &Refused) {
         self.tunnel.counters.count(|counters| &counters.ftp_refused);
         let tunnel = &self.tunnel.settings.name;
         let reason = why.name();
@@ -418,11 +388,14 @@ impl Channels for DataConnections {
     }
 }
 
+impl Drop for DataConnections {
+    fn drop(&mut self) {
+        self.naming.1.end();
+    }
+}
+
 /// Stands for the port of a peer that names none, but connects. RFC 959 3.2: the port of the server's end in active mode.
 const DATA_PORT: u16 = 20;
-
-/// Time that a command waits for the end of a data connection before it is refused.
-const ROOM_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a future that is ready when the dial has connected, or its flow has ended.
 fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
@@ -435,7 +408,8 @@ mod tests {
     use crate::leg::stream;
     use std::io::{ErrorKind, Read};
     use std::net::TcpListener;
-    use tokio::time::{advance, timeout};
+    use std::time::Duration;
+    use tokio::time::timeout;
 
     /// Returns the data connections of a control connection on loopback.
     fn data_connections() -> DataConnections {
@@ -452,33 +426,13 @@ mod tests {
         DataConnections::new(&relay, &tunnel, &legs, sides, places, |_| panic!("no flow begins"))
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_command_waits_for_room_for_a_minute_and_is_then_refused() {
-        let mut data = data_connections();
-        let _full = [data.places.one().unwrap(), data.places.one().unwrap()];
-        let dial = SocketAddr::from(([127, 0, 0, 1], 40_000));
-        for channel in 1..3 {
-            assert!(!data.have_room());
-            advance(ROOM_PATIENCE - Duration::from_secs(1)).await;
-            assert!(!data.have_room());
-            advance(Duration::from_secs(1)).await;
-            assert!(data.have_room());
-            let refused = data.open(Opening { channel, accept_from: Side::Client, dial });
-            assert_eq!(refused.unwrap_err(), "2 data connections are open already");
-        }
-        assert!(!data.have_room());
-        advance(ROOM_PATIENCE).await;
-        data.wait_on();
-        assert!(!data.have_room() && data.room_limit() == Some(Instant::now() + ROOM_PATIENCE));
-    }
-
     /// The runtime has not told that the connections have come.
     #[tokio::test]
     async fn replies_wait_for_a_data_connection_whose_both_sides_have_come_and_not_for_one_side() {
         for comes_first in [Side::Client, Side::Server] {
             let mut data = data_connections();
-            let for_server = data.open_for_server(1).unwrap();
-            let for_client = data.meet().unwrap();
+            let for_server = data.open(Opening::ForServer { channel: 1 }).unwrap();
+            let for_client = data.open(Opening::ForClient).unwrap();
             let (first, second) =
                 if comes_first == Side::Client { (for_client, for_server) } else { (for_server, for_client) };
             assert!(!data.is_arriving());
@@ -494,7 +448,7 @@ mod tests {
         let mut data = data_connections();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = SocketAddr::from(([127, 0, 0, 1], 40_000));
-        data.join(Joining { channel: 1, server: listener.local_addr().unwrap(), client }).unwrap();
+        data.open(Opening::Join { channel: 1, server: listener.local_addr().unwrap(), client }).unwrap();
         let Open { mut serving, source: _source } = data.latest.take().unwrap();
         // The clock does not jump while a task is ready, so the dial has its time.
         for _ in 0..1000 {

@@ -5,9 +5,8 @@
 //! May use: `carry` and what is below it.
 //!
 //! ```text
-//! control          the bytes of the control connection, through its session
+//! control          carries out what the session of a control connection asks for
 //!   first          the client's first bytes, which may be a preface
-//!   way            one direction of it
 //!   data           the data connections that the session asks for
 //!     data_listener  admits one data connection, which `flow` then runs
 //!     fetch          dials the server for a client that waits as well
@@ -30,7 +29,6 @@ mod meeting;
 mod places;
 mod ports;
 mod trouble;
-mod way;
 
 pub(super) use control::run;
 pub(super) use data_listener::NewFlow;

@@ -267,11 +267,10 @@ fn a_carriage_return_inside_a_command_that_matters_is_refused() {
         assert_eq!(stage.take(), [r"501 A carriage return stands inside the command\r\n", ""]);
         assert_eq!(stage.end().events, ["refused bare-return"]);
     }
-    let mut stage = Stage::new(&v4());
-    stage.give_up();
+    let mut stage = Stage::greeted();
     for line in ["NOOP\r\r\n", "PASV \r\r\n"] {
         assert_eq!(stage.get(Side::Client, line.as_bytes()), line.as_bytes().escape_ascii().to_string());
-        stage.give_up();
+        stage.send(Side::Server, b"500 no\r\n");
     }
     for line in ["RETR a\rb\r\n", "RETR a\r\0b\r\n", "\r\r\n"] {
         assert_eq!(stage.get(Side::Client, line.as_bytes()), line.as_bytes().escape_ascii().to_string());
@@ -291,7 +290,7 @@ fn a_command_that_fin_ends_is_not_passed_on() {
     stage.send(Side::Client, b"PASV\r\nPAS");
     stage.send(Side::Server, b"227 (192,0,2,2,117,53)");
     let played = stage.end();
-    assert_eq!((&played.to_server[..], &played.to_client[..]), (&b"PASV\r\n"[..], &b"220 ready\r\n"[..]));
+    assert_eq!((&played.to_server[..], &played.to_client[..]), (&b"PASV\r\nPAS"[..], &b"220 ready\r\n"[..]));
     let mut stage = Stage::new(&v4());
     stage.send(Side::Client, b"NOOP\r\nPAS");
     assert_eq!(stage.end().to_server, b"NOOP\r\nPAS");
@@ -302,9 +301,9 @@ fn a_command_that_fin_ends_is_not_passed_on() {
 fn a_server_that_has_ended_gets_rewritten_commands() {
     let mut stage = Stage::new(&v4());
     stage.send(Side::Client, b"NOOP\r\nLPSV\r\nPORT 10,0,0,9,0,22\r\nNOOP\r\n");
-    assert!(stage.session.is_waiting());
+    assert!(stage.session.rewriter.is_waiting());
     stage.finish(Side::Server);
-    assert!(!stage.session.is_waiting());
+    assert!(!stage.session.rewriter.is_waiting());
     assert_eq!(
         stage.take(),
         [r"521 Supported address families are (4,6), by EPRT and EPSV\r\n", r"NOOP\r\nNOOP\r\n"],
@@ -312,7 +311,7 @@ fn a_server_that_has_ended_gets_rewritten_commands() {
     );
     stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\nPORT 198,51,100,7,156,64\r\nPASV\r\n".repeat(1000).as_slice());
     assert!(stage.to_server.starts_with(b"PORT 192,0,2,1,195,81\r\nPASV\r\nPORT 192,0,2,1,195,83\r\nPASV\r\n"));
-    assert!(stage.to_client.is_empty() && !stage.session.is_waiting() && is_quiet(&stage));
+    assert!(stage.to_client.is_empty() && !stage.session.rewriter.is_waiting() && is_quiet(&stage));
 }
 
 #[test]
@@ -384,7 +383,7 @@ fn a_hundred_thousand_pipelined_commands_wait_outside() {
         let (mut waiting, mut replies) = (0, 0);
         loop {
             stage.to_client.clear();
-            let next = if stage.session.is_waiting() { None } else { chunks.next() };
+            let next = if stage.session.rewriter.is_waiting() { None } else { chunks.next() };
             if let Some(chunk) = next {
                 stage.send(Side::Client, chunk);
             } else if waiting > 0 {
@@ -402,7 +401,7 @@ fn a_hundred_thousand_pipelined_commands_wait_outside() {
 }
 
 fn is_quiet(stage: &Stage) -> bool {
-    stage.session.is_between_lines() && stage.session.may_leave()
+    stage.session.rewriter.is_between_lines() && stage.session.rewriter.may_leave()
 }
 
 #[test]
@@ -415,8 +414,8 @@ fn a_session_that_leaves_ends_the_lines_that_have_begun() {
     ] {
         let mut stage = Stage::new(&v4());
         stage.send(side, begun.as_bytes());
-        assert!(stage.session.may_leave() && !stage.session.is_between_lines(), "{begun}");
-        stage.session.leave(&mut stage.to_client, &mut stage.to_server);
+        assert!(stage.session.rewriter.may_leave() && !stage.session.rewriter.is_between_lines(), "{begun}");
+        stage.leave();
         let [client, server] = stage.take();
         assert!(client.starts_with(to_client) && server == to_server, "{begun}: {client}, {server}");
         stage.send(Side::Client, b"ORT 10,0,0,9,0,22\r\n");
@@ -449,7 +448,7 @@ fn a_session_is_quiet_between_commands() {
         stage.send(side, bytes.as_bytes());
         assert_eq!(self::is_quiet(&stage), is_quiet, "{bytes}");
     }
-    assert!(stage.session.is_opaque() && !stage.session.is_waiting());
+    assert!(stage.session.rewriter.is_opaque() && !stage.session.rewriter.is_waiting());
 }
 
 /// Nothing passes after the last reply, in no direction.
@@ -458,8 +457,8 @@ fn a_session_that_has_left_passes_nothing() {
     let mut stage = Stage::new(&v4());
     stage.send(Side::Server, b"220 ready\r\n");
     stage.take();
-    stage.session.leave(&mut stage.to_client, &mut stage.to_server);
-    assert!(!stage.session.may_leave() && !stage.session.is_waiting());
+    stage.leave();
+    assert!(!stage.session.rewriter.may_leave() && !stage.session.rewriter.is_waiting());
     assert_eq!(stage.take(), [r"421 The relay is going down, try again later\r\n", r"QUIT\r\n"]);
     stage.send(Side::Client, b"PASV\r\nPORT 10,0,0,9,0,22\r\n\xff\xf1PWD\r\nPW");
     stage.send(Side::Server, b"\xff\xf1226 late\r\n227 (192,0,2,2,117,53)\r\n\xff\xfd\x06221 bye\r\n22");
@@ -475,14 +474,14 @@ fn held_bytes_are_released_when_the_session_becomes_opaque() {
     assert_eq!(stage.get(Side::Server, b"234-a\r\n234 b\r\n22"), r"234-a\r\n234 b\r\n22");
     assert_eq!(std::mem::take(&mut stage.to_server), b"PORT 1\nPORT 1");
     assert_eq!(stage.get(Side::Client, b"0,0,0,9,0,22\r\n"), r"0,0,0,9,0,22\r\n");
-    assert!(stage.session.is_opaque() && stage.end().events.is_empty());
+    assert!(stage.session.rewriter.is_opaque() && stage.end().events.is_empty());
 }
 
 #[test]
 fn names_are_printable_and_bounded() {
     let mut stage = Stage::new(&v4());
     stage.send(Side::Client, b"PORT 198,51,100,7,156,64\r\n");
-    stage.give_up();
+    stage.tick();
     stage.send(Side::Client, b"RETR \x1b[2Ja\0b\xff\xff \xc3\xa4.txt \r\n");
     stage.send(Side::Client, format!("stor {}\r\n", "\u{e4}".repeat(600)).as_bytes());
     let name = "\u{e4}".repeat(127);

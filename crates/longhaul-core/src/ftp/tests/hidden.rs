@@ -35,7 +35,7 @@ fn a_client_that_begins_with_tls_is_refused() {
     let mut stage = Stage::new(&v4());
     stage.send(Side::Client, b"\x16\x03\x01\x02\x00\x01\nPORT 10,0,0,9,0,22\r\n");
     assert_eq!(stage.take(), [r#"421 TLS without AUTH needs a tunnel without protocol = \"ftp\"\r\n"#, r"QUIT\r\n"]);
-    assert!(stage.session.has_left());
+    assert!(stage.session.rewriter.has_left());
     stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\n");
     assert_eq!(stage.take(), ["", ""]);
     // Later the byte is one of a line.
@@ -72,7 +72,7 @@ fn no_byte_of_text_may_be_urgent() {
     let may_be_urgent = |side, before: &[u8], byte| {
         let mut stage = Stage::new(&v4());
         stage.send(side, before);
-        stage.session.may_be_urgent(side, byte)
+        stage.session.rewriter.may_be_urgent(side, byte)
     };
     let rows: [(Side, &[u8], u8, bool); 11] = [
         (Side::Client, b"", 0xff, true),
@@ -136,12 +136,13 @@ fn no_telnet_sequence_hides_port() {
         (b"PORTX 10,0,0,9,0,22\r\n", r"PORTX 10,0,0,9,0,22\r\n".to_string()),
         (b"SITE PORT 10,0,0,9,0,22\r\n", r"SITE PORT 10,0,0,9,0,22\r\n".to_string()),
     ] {
-        let mut stage = Stage::new(&v4());
-        stage.give_up();
+        let mut stage = Stage::greeted();
         stage.send(Side::Client, hidden);
-        stage.give_up();
+        stage.tick();
         assert_eq!(stage.take()[1], to_server, "{}", hidden.escape_ascii());
-        assert!(stage.caller.openings.iter().all(|opening| opening.dial.to_string() == "198.51.100.7:40000"));
+        let ours =
+            Opening::Listener { channel: 1, accept_from: Side::Server, dial: "198.51.100.7:40000".parse().unwrap() };
+        assert!(stage.caller.openings.iter().all(|opening| *opening == ours));
     }
 }
 
@@ -152,7 +153,7 @@ fn a_cr_inside_a_reply_begins_no_other() {
     stage.send(Side::Server, b"220 ready\r\n");
     stage.send(Side::Client, b"AUTH FOO\r\nPWD\r\nNOOP\r\nNOOP\r\n");
     stage.send(Side::Server, b"500 no\r\n257 \"a\r234 b\" is it\r\n");
-    assert!(!stage.session.is_opaque());
+    assert!(!stage.session.rewriter.is_opaque());
     let mut stage = Stage::new(&v4());
     let line = b"226 a\rb\r\r\n220-a\rb\r\n220 c\r\n";
     assert_eq!(stage.get(Side::Server, line), line.escape_ascii().to_string());
@@ -191,7 +192,7 @@ fn no_227_passes_as_it_is() {
                 }
                 None => assert!(reply.starts_with("425 ") && reply.contains(other) != is_asked, "{reply}"),
             }
-            assert!(!stage.session.is_waiting());
+            assert!(!stage.session.rewriter.is_waiting());
             stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\n");
             assert!(stage.take()[0].starts_with("504 "));
         }
@@ -243,7 +244,9 @@ fn no_server_reads_a_port_that_the_session_has_not_seen() {
             let mut stage = Stage::new(&v4());
             stage.send(Side::Server, b"220 ready\r\n");
             stage.send(Side::Client, &sent);
-            (0..4).for_each(|_| stage.give_up());
+            for _ in 0..4 {
+                stage.tick();
+            }
             assert_no_port(&stage.to_server, &sent);
         }
     });
@@ -265,7 +268,7 @@ fn no_client_reads_an_address_that_the_session_has_not_seen() {
                     stage.send(Side::Client, b"PASV\r\n");
                 }
                 if is_given_up {
-                    stage.give_up();
+                    stage.tick();
                 }
                 stage.to_client.clear();
                 stage.send(Side::Server, &sent);

@@ -4,14 +4,15 @@
 //! C: PASV                                              the client sends this, and the server gets it
 //! S: 227 Entering Passive Mode (192,0,2,2,117,53).     the server sends this
 //! c: 227 Entering Passive Mode (198,51,100,1,195,81).  the client gets this instead of it
-//! * open 1 from client, dial 192.0.2.2:30005           the session called its caller
+//! * open 1 from client, dial 192.0.2.2:30005           an action
 //! ```
 //! After `C:`, `s:` replaces what the server gets, and `c:` adds what the client gets. After `S:`, `c:` replaces what the client gets,
-//! and `s:` adds what the server gets. `c:` or `s:` without text: it gets nothing. `\xff` is one byte. `...` is the end of the wait
-//! for replies.
+//! and `s:` adds what the server gets. `c:` or `s:` without text: it gets nothing. `\xff` is one byte. `...` is the time at
+//! which the wait for replies ends.
 
 mod attacks;
 mod dialogues;
+mod endings;
 mod hidden;
 mod modes;
 mod properties;
@@ -19,13 +20,14 @@ mod readers;
 
 use super::*;
 use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
-/// The bytes and the calls of a session.
+/// The bytes and the actions of a session.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Played {
     to_client: Vec<u8>,
     to_server: Vec<u8>,
-    /// Calls of the session's caller, as dialogues write them.
+    /// The actions, as dialogues write them.
     events: Vec<String>,
 }
 
@@ -34,81 +36,77 @@ struct Caller {
     ends: Ends,
     events: Vec<String>,
     openings: Vec<Opening>,
-    joinings: Vec<Joining>,
-    /// Channels with a listener for the server alone.
-    awaited: Vec<u64>,
     /// Channels whose transfer the server refused.
     refusals: Vec<u64>,
     /// Channels whose transfer had no data connection.
     lacking: Vec<u64>,
-    /// Whether no other data connection may begin.
-    is_full: bool,
     /// Why it opens none.
     failure: Option<&'static str>,
+    /// Whether the client gets FIN.
+    has_fin: bool,
+    end: Option<End>,
 }
 
 impl Caller {
+    /// Notes an action. Returns the answer to it.
+    fn act(&mut self, action: Action) -> Option<Result<SocketAddr, String>> {
+        let event = match action {
+            Action::Open(opening) => return Some(self.open(opening)),
+            Action::Begin if !self.has_joined() => return None,
+            Action::Begin => "begins".into(),
+            Action::Transfer(channel, transfer) => format!("transfer {channel} {transfer}"),
+            Action::Refused(why) => format!("refused {}", why.name()),
+            Action::RefusedTransfer(channel) => return note(&mut self.refusals, channel),
+            Action::LacksData(channel) => return note(&mut self.lacking, channel),
+            Action::Encrypted => return None,
+            Action::Fin => {
+                self.has_fin = true;
+                return None;
+            }
+            Action::End(end) => {
+                self.end = Some(end);
+                return None;
+            }
+        };
+        self.events.push(event);
+        None
+    }
+
     /// Returns the address of a listener, or why there is none.
-    fn named(&self, channel: u64, accept_from: Side) -> Result<SocketAddr, String> {
-        match self.failure {
-            Some(why) => Err(why.to_string()),
-            None => Ok(SocketAddr::new(facing(self.ends, accept_from), port(channel))),
-        }
+    fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
+        let (event, channel, side) = match opening {
+            Opening::Listener { channel, accept_from, dial } => {
+                (format!("open {channel} from {accept_from}, dial {dial}"), channel, accept_from)
+            }
+            Opening::Join { channel, server, client } => {
+                (format!("join {channel}, {server} and {client}"), channel, Side::Server)
+            }
+            Opening::ForServer { channel } => (format!("await {channel} from server"), channel, Side::Server),
+            Opening::ForClient => {
+                let Some(Opening::ForServer { channel }) = self.openings.iter().rfind(|opening| is_for_server(opening))
+                else {
+                    panic!("no listener for the server")
+                };
+                (format!("meet {channel} from client"), *channel, Side::Client)
+            }
+        };
+        self.events.push(event);
+        self.openings.push(opening);
+        self.failure.map_or(Ok(SocketAddr::new(facing(self.ends, side), port(channel))), |why| Err(why.into()))
+    }
+
+    fn has_joined(&self) -> bool {
+        self.openings.iter().any(|opening| matches!(opening, Opening::Join { .. }))
     }
 }
 
-impl Channels for Caller {
-    fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        let Opening { channel, accept_from, dial } = opening;
-        self.events.push(format!("open {channel} from {accept_from}, dial {dial}"));
-        self.openings.push(opening);
-        self.named(channel, accept_from)
-    }
+fn is_for_server(opening: &Opening) -> bool {
+    matches!(opening, Opening::ForServer { .. })
+}
 
-    fn have_room(&mut self) -> bool {
-        !self.is_full
-    }
-
-    fn join(&mut self, joining: Joining) -> Result<(), String> {
-        let Joining { channel, server, client } = joining;
-        self.events.push(format!("join {channel}, {server} and {client}"));
-        self.joinings.push(joining);
-        self.failure.map_or(Ok(()), |why| Err(why.to_string()))
-    }
-
-    fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
-        self.events.push(format!("await {channel} from server"));
-        self.awaited.push(channel);
-        self.named(channel, Side::Server)
-    }
-
-    fn meet(&mut self) -> Result<SocketAddr, String> {
-        let channel = *self.awaited.last().unwrap();
-        self.events.push(format!("meet {channel} from client"));
-        self.named(channel, Side::Client)
-    }
-
-    fn begins(&mut self) {
-        if !self.joinings.is_empty() {
-            self.events.push("begins".into());
-        }
-    }
-
-    fn transfer(&mut self, channel: u64, Transfer { verb, name }: Transfer) {
-        self.events.push(format!("transfer {channel} {verb} {name}").trim_end().to_string());
-    }
-
-    fn refuses_transfer(&mut self, channel: u64) {
-        self.refusals.push(channel);
-    }
-
-    fn lacks_data(&mut self, channel: u64) {
-        self.lacking.push(channel);
-    }
-
-    fn refused(&mut self, why: &Refused) {
-        self.events.push(format!("refused {}", why.name()));
-    }
+fn note(channels: &mut Vec<u64>, channel: u64) -> Option<Result<SocketAddr, String>> {
+    channels.push(channel);
+    None
 }
 
 /// Returns the relay's address that faces a side.
@@ -139,47 +137,124 @@ fn v4() -> Rules {
     strict(CLIENT_V4, SERVER_V4)
 }
 
-/// A session, its caller, and the bytes that came out.
+/// A session, its caller, and the bytes that came out. Each side takes every byte at once.
 struct Stage {
     session: Session,
     caller: Caller,
     to_client: Vec<u8>,
     to_server: Vec<u8>,
+    /// A side that takes no bytes now.
+    blocked: Option<Side>,
+    began: Instant,
+    now: Instant,
 }
+
+/// Two data connections that have come.
+const FULL: Data = Data { come: 2, awaited: None, has_room: false, is_arriving: false };
 
 impl Stage {
     fn new(rules: &Rules) -> Stage {
+        Stage::lingering(rules, Lingers::default())
+    }
+
+    fn lingering(rules: &Rules, lingers: Lingers) -> Stage {
         let caller = Caller {
             ends: rules.ends,
             events: Vec::new(),
             openings: Vec::new(),
-            joinings: Vec::new(),
-            awaited: Vec::new(),
             refusals: Vec::new(),
             lacking: Vec::new(),
-            is_full: false,
             failure: None,
+            has_fin: false,
+            end: None,
         };
-        let session = Session::new(rules.clone());
-        Stage { session, caller, to_client: Vec::new(), to_server: Vec::new() }
+        let now = Instant::now();
+        let session = Session::new(rules.clone(), lingers, now);
+        Stage { session, caller, to_client: Vec::new(), to_server: Vec::new(), blocked: None, began: now, now }
     }
 
-    fn send(&mut self, side: Side, bytes: &[u8]) {
-        let Stage { session, caller, to_client, to_server } = self;
-        match side {
-            Side::Client => session.from_client(bytes, caller, to_client, to_server),
-            Side::Server => session.from_server(bytes, caller, to_client, to_server),
+    /// Returns a stage whose server has greeted.
+    fn greeted() -> Stage {
+        let mut stage = Stage::new(&v4());
+        stage.send(Side::Server, b"220 ready\r\n");
+        stage.take();
+        stage
+    }
+
+    /// Carries out every action, and sends every byte.
+    fn settle(&mut self) {
+        loop {
+            while let Some(action) = self.session.poll(self.now) {
+                let is_end = matches!(action, Action::End(_));
+                if let Some(answer) = self.caller.act(action) {
+                    self.session.opened(answer);
+                }
+                if is_end {
+                    break;
+                }
+            }
+            let mut has_sent = false;
+            for (side, sent) in [(Side::Client, &mut self.to_client), (Side::Server, &mut self.to_server)] {
+                let (bytes, _) = self.session.output(side);
+                if !bytes.is_empty() && self.blocked != Some(side) {
+                    sent.extend_from_slice(bytes);
+                    let count = bytes.len();
+                    self.session.sent(side, count, self.now);
+                    has_sent = true;
+                }
+            }
+            if !has_sent {
+                return;
+            }
         }
     }
 
-    fn finish(&mut self, side: Side) {
-        let Stage { session, caller, to_client, to_server } = self;
-        session.end(side, caller, to_client, to_server);
+    fn send(&mut self, side: Side, bytes: &[u8]) {
+        self.session.receive(side, bytes, false, self.now);
+        self.settle();
     }
 
-    fn give_up(&mut self) {
-        let Stage { session, caller, to_client, to_server } = self;
-        session.give_up_waiting(caller, to_client, to_server);
+    fn finish(&mut self, side: Side) {
+        self.session.end(side, self.now);
+        self.settle();
+    }
+
+    /// Lets the time pass until the session does something.
+    fn pass_time(&mut self) {
+        if let Some(at) = self.session.poll_timeout() {
+            self.now = at;
+            self.session.tick(at);
+            self.settle();
+        }
+    }
+
+    /// Does the same. Returns the seconds since the beginning.
+    fn tick(&mut self) -> u64 {
+        self.pass_time();
+        (self.now - self.began).as_secs()
+    }
+
+    /// Lets this time pass without an event.
+    fn wait(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+    }
+
+    /// Lets a drain end the session.
+    fn leave(&mut self) {
+        self.session.drain(true);
+        self.tick();
+    }
+
+    /// Notes that a side broke. `is_read`: all its bytes were read.
+    fn break_off(&mut self, side: Side, is_read: bool) {
+        self.session.broke(side, is_read, self.now);
+        self.settle();
+    }
+
+    /// Tells the session what its data connections are like.
+    fn know(&mut self, data: Data) {
+        self.session.know(data, self.now);
+        self.settle();
     }
 
     /// Returns the bytes that came out for the client and for the server.
@@ -219,7 +294,7 @@ struct Turn {
 impl Turn {
     fn play(&self, stage: &mut Stage, pieces: &[&[u8]]) {
         match self.side {
-            None => stage.give_up(),
+            None => stage.pass_time(),
             Some(side) => pieces.iter().for_each(|piece| stage.send(side, piece)),
         }
     }

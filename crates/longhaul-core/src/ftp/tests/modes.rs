@@ -226,29 +226,9 @@ fn a_relay_that_cannot_join_says_so() {
 }
 
 #[test]
-fn a_command_for_a_data_connection_waits_for_room() {
-    for (command, passed) in [("PASV", "PASV"), ("PORT 198,51,100,7,156,64", "PORT 192,0,2,1,195,81")] {
-        let mut stage = Stage::new(&v4());
-        stage.send(Side::Server, b"220 ready\r\n");
-        stage.caller.is_full = true;
-        stage.send(Side::Client, format!("{command}\r\nNOOP\r\n").as_bytes());
-        assert!(stage.session.is_waiting());
-        stage.give_up();
-        assert_eq!(stage.take(), [r"220 ready\r\n", ""], "the wait for replies is another one");
-        stage.caller.is_full = false;
-        let Stage { session, caller, to_client, to_server } = &mut stage;
-        session.look_again(caller, to_client, to_server);
-        let [_, to_server] = stage.take();
-        assert!(to_server.starts_with(&format!(r"{passed}\r\n")), "{to_server}");
-    }
-}
-
-#[test]
 fn a_command_that_is_refused_does_not_wait_for_room() {
-    let mut stage = Stage::new(&v4());
-    stage.send(Side::Server, b"220 ready\r\n");
-    stage.take();
-    stage.caller.is_full = true;
+    let mut stage = Stage::greeted();
+    stage.know(FULL);
     stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\nEPSV 2\r\nEPSV ALL\r\nABOR\r\n");
     let [to_client, to_server] = stage.take();
     assert!(to_client.starts_with("504 ") && to_client.contains("522 "), "{to_client}");
@@ -278,14 +258,14 @@ fn a_transfer_that_the_server_refuses_is_told() {
     stage.send(Side::Server, b"220 ready\r\n");
     stage.send(Side::Client, b"TYPE I\r\nRETR f\r\nNOOP\r\n");
     stage.send(Side::Server, b"200 I\r\n550 no such file\r\n200 ok\r\n");
-    assert!(stage.caller.refusals == [0] && !stage.session.is_owed());
+    assert!(stage.caller.refusals == [0] && !stage.session.rewriter.is_owed());
 }
 
 #[test]
 fn a_transfer_and_a_reply_that_may_not_come_are_told_from_others() {
     let mut stage = Stage::new(&v4());
     let told = |stage: &Stage| {
-        let session = &stage.session;
+        let session = &stage.session.rewriter;
         (session.is_owed(), session.is_transferring(), session.is_doubtful())
     };
     let mut after = |side, line: &str| {

@@ -1,0 +1,121 @@
+//! What a session asks its caller to do.
+
+use super::refused::Refused;
+use super::side::Side;
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// One thing that the caller of a session does for it. The bytes to send are not here: see [`Session::output`](super::Session::output).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Opens a data connection, in place of the one before if nobody came to that. The caller tells the session how that went, by
+    /// [`Session::opened`](super::Session::opened), before it polls again.
+    Open(Opening),
+    /// The server has said that a transfer begins, or that it is over. The client's side of [`Opening::Join`] is dialled now.
+    Begin,
+    /// A transfer command was passed on while this channel was the latest. It was opened before, or never will be, because the server
+    /// refused PASV. The last one for a channel counts.
+    Transfer(u64, Transfer),
+    /// The server has refused the transfer of this channel, for another reason than its data connection.
+    RefusedTransfer(u64),
+    /// The server says that the transfer of this channel has no data connection, or has lost it.
+    LacksData(u64),
+    /// A command or a reply was refused.
+    Refused(Refused),
+    /// The server has agreed to encrypt the connection.
+    Encrypted,
+    /// Sends FIN to the client: the server has sent its own, and the client has every byte before it.
+    Fin,
+    /// The session is over.
+    End(End),
+}
+
+/// A data connection that a session asks for. Its `channel` is a number, 1, 2 and so on. One may be left out, and none comes twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// A data listener for the peer on one side. Its address is told to that side.
+    Listener {
+        /// Number of the data connection.
+        channel: u64,
+        /// The side that will connect to the listener.
+        accept_from: Side,
+        /// The address that the other side named. Its data connection is dialled there.
+        dial: SocketAddr,
+    },
+    /// A connection between two sides that both wait for it.
+    Join {
+        /// Number of the data connection.
+        channel: u64,
+        /// The address that the server named. It is dialled at once.
+        server: SocketAddr,
+        /// The address that the client named. It is dialled at [`Action::Begin`]. Until then nothing may be sent to the client.
+        client: SocketAddr,
+    },
+    /// A data listener for the server, whose connection will be carried to one that the client opens. Its address is told to the server.
+    ForServer {
+        /// Number of the data connection.
+        channel: u64,
+    },
+    /// The data listener for the client, once the server has accepted the address of the latest one for the server. Its address is told to
+    /// the client.
+    ForClient,
+}
+
+/// How a session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every byte is sent, and those that are not read yet pass as they are. [`Session::poll_timeout`](super::Session::poll_timeout) is
+    /// then the time at which the connection is cut.
+    PassOn,
+    /// A side broke, and all its bytes are sent.
+    Broken,
+    /// Nothing moved for too long after a side had ended or broken.
+    TooLong,
+    /// The session has ended the connection, and the sides have not closed it in time.
+    NotLeft,
+}
+
+/// The command that uses a data connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Its verb in capitals, such as `RETR`.
+    pub verb: &'static str,
+    /// Its argument: printable, at most 255 bytes, empty if there is none.
+    pub name: String,
+}
+
+/// What comes out of a session.
+#[derive(Debug, Default)]
+pub(super) struct Out {
+    pub(super) client: Vec<u8>,
+    pub(super) server: Vec<u8>,
+    pub(super) actions: VecDeque<Action>,
+}
+
+impl Out {
+    /// Returns the bytes for this side.
+    pub(super) fn of(&mut self, side: Side) -> &mut Vec<u8> {
+        match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        }
+    }
+
+    /// Tells the caller of a refusal. Returns the reply with this code that says why.
+    pub(super) fn refuse(&mut self, why: Refused, code: u16) -> String {
+        let reply = why.reply(code);
+        self.actions.push_back(Action::Refused(why));
+        reply
+    }
+}
+
+impl fmt::Display for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Transfer { verb, name } = self;
+        match name.is_empty() {
+            true => f.write_str(verb),
+            false => write!(f, "{verb} {name}"),
+        }
+    }
+}
