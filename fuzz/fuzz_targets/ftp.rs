@@ -25,6 +25,8 @@ struct Played {
     to_client: Vec<u8>,
     to_server: Vec<u8>,
     actions: Vec<Action>,
+    /// Number of data connections that the session asked for.
+    opened: u64,
     is_encrypted: bool,
 }
 
@@ -35,8 +37,13 @@ impl Played {
         let mut now = Instant::now();
         let lingers = Lingers { client: Some(Duration::from_secs(7)), server: None };
         let mut session = Session::new(rules.clone(), lingers, now);
-        let mut played =
-            Played { to_client: Vec::new(), to_server: Vec::new(), actions: Vec::new(), is_encrypted: false };
+        let mut played = Played {
+            to_client: Vec::new(),
+            to_server: Vec::new(),
+            actions: Vec::new(),
+            opened: 0,
+            is_encrypted: false,
+        };
         let (mut has_ended, mut is_draining) = ([false; 2], false);
         for (index, turn) in bytes.split(|byte| *byte == RS).enumerate() {
             let side = if index % 2 == 0 { Side::Server } else { Side::Client };
@@ -95,7 +102,7 @@ impl Played {
             while let Some(action) = session.poll(now) {
                 match &action {
                     Action::Open(opening) => session.opened(self.open(*opening, ends)),
-                    Action::Transfer(_, transfer) => {
+                    Action::Transfer(transfer) => {
                         assert!(transfer.name.len() <= 255 && !transfer.name.contains(char::is_control));
                     }
                     Action::Encrypted => self.is_encrypted = true,
@@ -123,42 +130,34 @@ impl Played {
         }
     }
 
-    fn open(&self, opening: Opening, ends: Ends) -> Result<SocketAddr, String> {
-        let (channel, side) = match opening {
-            Opening::Listener { channel, accept_from, .. } => (channel, accept_from),
-            Opening::Join { channel, .. } => (channel, Side::Server),
-            Opening::ForServer { channel } => (channel, Side::Server),
-            Opening::ForClient => (self.actions.len() as u64, Side::Client),
+    fn open(&mut self, opening: Opening, ends: Ends) -> Result<SocketAddr, String> {
+        self.opened += 1;
+        let side = match opening {
+            Opening::Listener { accept_from, .. } => accept_from,
+            Opening::Join { .. } | Opening::ForServer => Side::Server,
+            Opening::ForClient => Side::Client,
         };
-        let is_same = |action: &Action| matches!(action, Action::Open(other) if *other == opening);
-        assert!(opening == Opening::ForClient || !self.actions.iter().any(is_same), "a channel opens once");
-        if channel % 7 == 6 { Err("no port is free\r\n".to_string()) } else { Ok(address(ends, channel, side)) }
+        if self.opened % 7 == 6 { Err("no port is free\r\n".to_string()) } else { Ok(address(ends, self.opened, side)) }
     }
 
     fn assert_allowed(&self, rules: &Rules) {
-        let mut ours = Vec::new();
         for action in &self.actions {
             match action {
-                Action::Open(Opening::Listener { channel, accept_from, dial }) => {
+                Action::Open(Opening::Listener { accept_from, dial }) => {
                     assert_allowed(rules, accept_from.other(), *dial);
                     assert_ne!(rules.mode, if *accept_from == Side::Client { Mode::Active } else { Mode::Passive });
-                    ours.extend(
-                        Some(address(rules.ends, *channel, Side::Server)).filter(|_| *accept_from == Side::Server),
-                    );
                 }
-                Action::Open(Opening::Join { server, client, .. }) => {
+                Action::Open(Opening::Join { server, client }) => {
                     assert_eq!(rules.mode, Mode::Passive);
                     assert_allowed(rules, Side::Server, *server);
                     assert_allowed(rules, Side::Client, *client);
                 }
-                Action::Open(Opening::ForServer { channel }) => {
-                    assert_eq!(rules.mode, Mode::Active);
-                    ours.push(address(rules.ends, *channel, Side::Server));
-                }
+                Action::Open(Opening::ForServer | Opening::ForClient) => assert_eq!(rules.mode, Mode::Active),
                 _ => {}
             }
         }
         if !self.is_encrypted {
+            let ours: Vec<_> = (1..=self.opened).map(|number| address(rules.ends, number, Side::Server)).collect();
             assert_ours(&self.to_server, &ours);
         }
     }
@@ -216,9 +215,9 @@ fn assert_ours(to_server: &[u8], ours: &[SocketAddr]) {
     }
 }
 
-/// Returns the address of the listener of a channel for this side.
-fn address(ends: Ends, channel: u64, side: Side) -> SocketAddr {
-    SocketAddr::new(ends.of(side), 50_000 + (channel % 10_000) as u16)
+/// Returns the address of a listener for this side.
+fn address(ends: Ends, number: u64, side: Side) -> SocketAddr {
+    SocketAddr::new(ends.of(side), 50_000 + (number % 10_000) as u16)
 }
 
 const EM: u8 = 0x19;

@@ -14,13 +14,12 @@ pub enum Action {
     Open(Opening),
     /// The server has said that a transfer begins, or that it is over. The client's side of [`Opening::Join`] is dialled now.
     Begin,
-    /// A transfer command was passed on while this channel was the latest. It was opened before, or never will be, because the server
-    /// refused PASV. The last one for a channel counts.
-    Transfer(u64, Transfer),
-    /// The server has refused the transfer of this channel, for another reason than its data connection.
-    RefusedTransfer(u64),
-    /// The server says that the transfer of this channel has no data connection, or has lost it.
-    LacksData(u64),
+    /// A transfer command was passed on, for the data connection that was opened last. The last command for it counts.
+    Transfer(Transfer),
+    /// The server has refused the transfer of this data connection, for another reason than the connection.
+    RefusedTransfer,
+    /// The server says that the transfer of this data connection does not have it, or has lost it.
+    LacksData,
     /// A command or a reply was refused.
     Refused(Refused),
     /// The server has agreed to encrypt the connection.
@@ -31,13 +30,11 @@ pub enum Action {
     End(End),
 }
 
-/// A data connection that a session asks for. Its `channel` is a number, 1, 2 and so on. One may be left out, and none comes twice.
+/// A data connection that a session asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// A data listener for the peer on one side. Its address is told to that side.
     Listener {
-        /// Number of the data connection.
-        channel: u64,
         /// The side that will connect to the listener.
         accept_from: Side,
         /// The address that the other side named. Its data connection is dialled there.
@@ -45,18 +42,13 @@ pub enum Opening {
     },
     /// A connection between two sides that both wait for it.
     Join {
-        /// Number of the data connection.
-        channel: u64,
         /// The address that the server named. It is dialled at once.
         server: SocketAddr,
         /// The address that the client named. It is dialled at [`Action::Begin`]. Until then nothing may be sent to the client.
         client: SocketAddr,
     },
     /// A data listener for the server, whose connection will be carried to one that the client opens. Its address is told to the server.
-    ForServer {
-        /// Number of the data connection.
-        channel: u64,
-    },
+    ForServer,
     /// The data listener for the client, once the server has accepted the address of the latest one for the server. Its address is told to
     /// the client.
     ForClient,

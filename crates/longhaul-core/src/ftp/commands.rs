@@ -48,9 +48,9 @@ impl Dialogue {
         match command.verb {
             Some(verb) if verb.kind == Kind::Transfer => {
                 self.due.is_transfer();
-                if self.channel > 0 {
+                if self.is_opened {
                     let transfer = Transfer { verb: verb.name, name: printable(command.argument) };
-                    out.actions.push_back(Action::Transfer(self.channel, transfer));
+                    out.actions.push_back(Action::Transfer(transfer));
                 }
             }
             Some(verb) if verb.kind == Kind::Auth => self.awaits_auth = true,
@@ -149,9 +149,9 @@ impl Dialogue {
     /// PASV and EPSV: the server gets the form of its own IP version, or the address of a data listener of this relay. `line` is the
     /// line as it came.
     fn passive(&mut self, form: Form, line: &[u8], out: &mut Out) -> Decided {
-        self.channel += 1;
+        self.is_opened = false;
         if self.rules.mode == Mode::Active {
-            self.ask(Opening::ForServer { channel: self.channel }, Then::PortForPassive(form), out);
+            self.ask(Opening::ForServer, Then::PortForPassive(form), out);
             return Decided::Asked;
         }
         match self.rules.ends.are_alike() {
@@ -169,13 +169,13 @@ impl Dialogue {
 
     /// PORT and EPRT: the server gets the address of a data listener of this relay, or PASV or EPSV.
     fn active(&mut self, form: Form, dial: SocketAddr, out: &mut Out) -> Decided {
-        self.channel += 1;
+        self.is_opened = false;
         if self.rules.mode == Mode::Passive {
             self.ask_for_passive(out);
             self.expect(Asked::Active(dial));
             return Decided::Sent;
         }
-        let opening = Opening::Listener { channel: self.channel, accept_from: Side::Server, dial };
+        let opening = Opening::Listener { accept_from: Side::Server, dial };
         self.ask(opening, Then::Port(form), out);
         Decided::Asked
     }

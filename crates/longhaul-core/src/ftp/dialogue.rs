@@ -14,10 +14,10 @@ pub(super) struct Dialogue {
     pub(super) due: Due,
     /// The reply of several lines whose last line has not come yet.
     pub(super) begun: Option<Begun>,
-    /// The latest channel. 0: none yet.
-    pub(super) channel: u64,
+    /// Whether the data connection that the client asked for last was opened. Otherwise a transfer has none.
+    pub(super) is_opened: bool,
     /// The request that waits for its reply. Nothing else is sent to the server meanwhile.
-    pub(super) expected: Option<Expected>,
+    pub(super) expected: Option<Asked>,
     /// The request of an earlier PASV or EPSV, to which 227 or 229 may still come. Its reply was an error, which may have been the
     /// late reply to another command, or none came in time.
     pub(super) late: Option<Asked>,
@@ -54,15 +54,6 @@ pub(super) enum Then {
     Accepted,
 }
 
-/// The reply to a command that leads to an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Expected {
-    /// The channel of the data connection.
-    pub(super) channel: u64,
-    /// The client's request.
-    pub(super) asked: Asked,
-}
-
 /// The client's request that waits for the server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -89,7 +80,7 @@ impl Dialogue {
             rules,
             due: Due::new(),
             begun: None,
-            channel: 0,
+            is_opened: false,
             expected: None,
             late: None,
             is_guarded: false,
@@ -103,7 +94,7 @@ impl Dialogue {
     pub(super) fn expect(&mut self, asked: Asked) {
         if !self.due.is_closed() {
             self.is_guarded = true;
-            self.expected = Some(Expected { channel: self.channel, asked });
+            self.expected = Some(asked);
         }
     }
 
@@ -111,7 +102,7 @@ impl Dialogue {
     pub(super) fn forget(&mut self) {
         self.due.forget();
         self.begun = None;
-        self.late = self.expected.take().map(|expected| expected.asked).or(self.late);
+        self.late = self.expected.take().or(self.late);
     }
 
     /// Forgets what the server owes, for good: it sends no reply any more.

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 impl Dialogue {
     /// Asks the caller to open a data connection.
     pub(super) fn ask(&mut self, opening: Opening, then: Then, out: &mut Out) {
+        self.is_opened = true;
         self.asking = Some(Asking { then, is_heard: !self.due.is_closed() });
         out.actions.push_back(Action::Open(opening));
     }

@@ -5,7 +5,7 @@
 
 use super::action::{Action, Opening, Out};
 use super::address;
-use super::dialogue::{Asked, Begun, Dialogue, Expected, Then};
+use super::dialogue::{Asked, Begun, Dialogue, Then};
 use super::due::{BEGINNINGS, Code, Ended};
 use super::line::{Fate, IAC, Line, NOP};
 use super::refused::Refused;
@@ -60,10 +60,10 @@ impl Dialogue {
         self.is_guarded &= code[0] == b'1' || LATE.contains(&&code) || line.text().get(3) != Some(&b' ');
         match self.expected {
             Some(_) if code[0] == b'1' || LATE.contains(&&code) || is_odd(line) => {}
-            Some(expected) => {
+            Some(asked) => {
                 self.expected = None;
                 // What does not accept the address refuses it.
-                self.late = Some(expected.asked).filter(|asked| !matches!(asked, Asked::Meeting(_)));
+                self.late = Some(asked).filter(|asked| !matches!(asked, Asked::Meeting(_)));
                 self.due.forget();
             }
             None => {
@@ -71,9 +71,9 @@ impl Dialogue {
                     out.actions.push_back(Action::Begin);
                 }
                 match self.due.reply(code) {
-                    Ended::Refused => out.actions.push_back(Action::RefusedTransfer(self.channel)),
-                    Ended::WithoutData => out.actions.push_back(Action::LacksData(self.channel)),
-                    Ended::Yes | Ended::No => {}
+                    Ended::Refused if self.is_opened => out.actions.push_back(Action::RefusedTransfer),
+                    Ended::WithoutData if self.is_opened => out.actions.push_back(Action::LacksData),
+                    _ => {}
                 }
             }
         }
@@ -83,7 +83,7 @@ impl Dialogue {
 
     /// Whether a held reply with this code leads to an address, or may lead some client to one. 000: it has no code.
     fn leads_to_address(&self, code: Code) -> bool {
-        let asked = self.expected.map(|expected| expected.asked).or(self.late);
+        let asked = self.expected.or(self.late);
         let awaits_accepted = matches!(asked, Some(Asked::Meeting(_)));
         matches!(&code, PASSIVE | EXTENDED_PASSIVE | [0, 0, 0]) || awaits_accepted && code == *ACCEPTED
     }
@@ -114,26 +114,20 @@ impl Dialogue {
 
     /// Takes a reply that names an address, or accepts one. Every reply before it has come, or will never come.
     fn named(&mut self, line: &Line, code: Code, out: &mut Out) {
-        let expected = match (self.expected.take(), self.late.take()) {
-            (Some(expected), _) => {
-                self.due.forget();
-                Ok(expected)
-            }
-            (None, Some(asked)) => {
-                self.due.reply(code);
-                self.channel += 1;
-                Ok(Expected { channel: self.channel, asked })
-            }
-            (None, None) => {
-                self.due.reply(code);
-                Err(Refused::Unasked)
-            }
-        };
+        let is_late = self.expected.is_none();
+        let asked = self.expected.take().or(self.late);
+        self.late = None;
+        if is_late {
+            self.due.reply(code);
+            self.is_opened &= asked.is_none();
+        } else {
+            self.due.forget();
+        }
         self.is_guarded = false;
-        let asks = match expected {
-            Ok(_) if line.is_long() => Err(Refused::LongLine),
-            Ok(expected) => self.opening(expected, line.text(), code),
-            Err(why) => Err(why),
+        let asks = match asked {
+            None => Err(Refused::Unasked),
+            Some(_) if line.is_long() => Err(Refused::LongLine),
+            Some(asked) => self.opening(asked, line.text(), code),
         };
         match asks {
             Ok((opening, then)) => self.ask(opening, then, out),
@@ -146,19 +140,14 @@ impl Dialogue {
 
     /// Returns the data connection to which the last line of a reply with this code leads: a listener for the address in it, or one that
     /// joins the address with the client's. If the server accepts the address of a listener, one for the client.
-    fn opening(
-        &self,
-        Expected { channel, asked }: Expected,
-        text: &[u8],
-        code: Code,
-    ) -> Result<(Opening, Then), Refused> {
+    fn opening(&self, asked: Asked, text: &[u8], code: Code) -> Result<(Opening, Then), Refused> {
         match asked {
             Asked::Passive(form) => {
                 let dial = self.read_address(text, code)?;
-                Ok((Opening::Listener { channel, accept_from: Side::Client, dial }, Then::Entering(form)))
+                Ok((Opening::Listener { accept_from: Side::Client, dial }, Then::Entering(form)))
             }
             Asked::Active(client) => {
-                Ok((Opening::Join { channel, server: self.read_address(text, code)?, client }, Then::Accepted))
+                Ok((Opening::Join { server: self.read_address(text, code)?, client }, Then::Accepted))
             }
             Asked::Meeting(form) if code == *ACCEPTED => Ok((Opening::ForClient, Then::Entering(form))),
             Asked::Meeting(_) => Err(Refused::Unasked),

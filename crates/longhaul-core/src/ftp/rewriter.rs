@@ -18,7 +18,6 @@ use super::refused::Refused;
 use super::rules::Rules;
 use super::side::{Ends, Side};
 use super::verb;
-use std::net::SocketAddr;
 
 /// The lines of a control connection.
 ///
@@ -29,15 +28,15 @@ pub(super) struct Rewriter {
     command: Line,
     /// Whether this line is whole and waits for its turn.
     has_turn_due: bool,
-    /// Whether it may be its turn since the last look. The bytes of one line never tell, so that their splits make no difference.
-    may_have_turn: bool,
     /// The line that the server is sending.
     reply: Line,
-    dialogue: Dialogue,
-    is_opaque: bool,
+    pub(super) dialogue: Dialogue,
+    /// Whether the server agreed to encrypt the connection (234). Every byte then passes at once, in both directions.
+    pub(super) is_opaque: bool,
     /// Whether the client has sent a byte.
     has_begun: bool,
-    has_left: bool,
+    /// Whether it has ended the connection: by [`leave`](Rewriter::leave), or because the client began with TLS.
+    pub(super) has_left: bool,
 }
 
 impl Rewriter {
@@ -47,7 +46,6 @@ impl Rewriter {
         Rewriter {
             command: Line::new(MAX_COMMAND_BYTES),
             has_turn_due: false,
-            may_have_turn: false,
             reply: Line::new(MAX_REPLY_BYTES),
             dialogue: Dialogue::new(Rules { ends, ..rules }),
             is_opaque: false,
@@ -57,51 +55,45 @@ impl Rewriter {
     }
 
     /// Takes bytes of a side from the front of `bytes`, up to the end of a line. There is one at least, and of the client it is called
-    /// only while no command [waits](Rewriter::is_waiting).
-    pub(super) fn take(&mut self, side: Side, bytes: &mut &[u8], out: &mut Out) {
+    /// only while no command [waits](Rewriter::is_waiting). Returns whether a line ended.
+    pub(super) fn take(&mut self, side: Side, bytes: &mut &[u8], out: &mut Out) -> bool {
         if self.is_opaque {
             out.of(side.other()).extend_from_slice(std::mem::take(bytes));
         } else if self.has_left {
             *bytes = &[];
         } else if side == Side::Server {
-            self.take_reply(bytes, out);
+            return self.take_reply(bytes, out);
         } else if !std::mem::replace(&mut self.has_begun, true) && bytes[0] == TLS_HANDSHAKE {
             *bytes = &[];
             self.refuse_tls(out);
         } else if self.command.take(bytes, &mut out.server, verb::fate) {
             self.has_turn_due = self.command.fate() == Fate::Hold;
-            self.may_have_turn = true;
             if !self.has_turn_due {
                 self.dialogue.passed(&self.command, out);
                 self.command.clear();
             }
+            return true;
         }
+        false
     }
 
-    fn take_reply(&mut self, bytes: &mut &[u8], out: &mut Out) {
-        if !self.reply.take(bytes, &mut out.client, |text| self.dialogue.fate(text)) {
-            return;
+    fn take_reply(&mut self, bytes: &mut &[u8], out: &mut Out) -> bool {
+        let has_ended = self.reply.take(bytes, &mut out.client, |text| self.dialogue.fate(text));
+        if has_ended {
+            self.is_opaque = self.dialogue.reply(&self.reply, out);
+            self.reply.clear();
         }
-        self.is_opaque = self.dialogue.reply(&self.reply, out);
-        self.reply.clear();
-        self.may_have_turn = true;
         if self.is_opaque {
             out.server.append(&mut self.command.release());
             out.actions.push_back(Action::Encrypted);
         }
+        has_ended
     }
 
-    /// Whether it is the turn of the line that waits. Once it is not, it is only after a line, or [another look](Rewriter::look_again).
-    pub(super) fn has_turn(&mut self) -> bool {
+    /// Whether it is the turn of the line that waits.
+    pub(super) fn has_turn(&self) -> bool {
         let is_between = self.reply.is_at_start() && self.dialogue.begun.is_none();
-        let is_its_turn = self.has_turn_due && !self.is_opaque && is_between && self.dialogue.due.is_none();
-        self.may_have_turn &= is_its_turn;
-        self.may_have_turn
-    }
-
-    /// Looks again whether it is the turn of the line that waits: the time or the data connections have changed.
-    pub(super) fn look_again(&mut self) {
-        self.may_have_turn = true;
+        self.has_turn_due && !self.is_opaque && is_between && self.dialogue.due.is_none()
     }
 
     /// Whether the line that waits asks for a data connection, and is not refused.
@@ -114,16 +106,6 @@ impl Rewriter {
         self.has_turn_due = false;
         self.dialogue.held(&self.command, out);
         self.command.clear();
-    }
-
-    /// Whether a line waits until the caller has opened a data connection. Nothing is taken meanwhile.
-    pub(super) fn is_asking(&self) -> bool {
-        self.dialogue.asking.is_some()
-    }
-
-    /// Goes on with the line that waited for a data connection: see [`super::Session::opened`].
-    pub(super) fn opened(&mut self, opened: Result<SocketAddr, String>, out: &mut Out) {
-        self.dialogue.opened(opened, out);
     }
 
     /// Notes that the client sent its FIN. Appends the held bytes of its unfinished line, which are passed on before the FIN.
@@ -139,7 +121,7 @@ impl Rewriter {
     }
 
     /// Notes that no more bytes of the server come. Appends the held bytes of its unfinished line. Returns whether there is none, so that
-    /// the command that waits has its last turn before [`close`](Rewriter::close).
+    /// the command that waits has its last turn before [`Dialogue::close`].
     pub(super) fn end_server(&mut self, out: &mut Out) -> bool {
         let is_between = self.reply.is_at_start();
         let is_rewritten = self.dialogue.fate(self.reply.text()) == Fate::Hold;
@@ -147,20 +129,8 @@ impl Rewriter {
         if !is_rewritten {
             out.client.append(&mut held);
         }
-        self.forget();
-        is_between
-    }
-
-    /// Notes that the client gets no reply any more.
-    pub(super) fn close(&mut self) {
-        self.dialogue.close();
-        self.may_have_turn = true;
-    }
-
-    /// Forgets the replies that the server owes.
-    pub(super) fn forget(&mut self) {
         self.dialogue.forget();
-        self.may_have_turn = true;
+        is_between
     }
 
     /// Ends the connection in order: the server gets QUIT, and the client 421. Everything that comes afterwards is dropped. A line that
@@ -192,19 +162,9 @@ impl Rewriter {
         self.leave_with(&reply, out);
     }
 
-    /// Whether it has ended the connection: by [`leave`](Rewriter::leave), or because the client began with TLS.
-    pub(super) fn has_left(&self) -> bool {
-        self.has_left
-    }
-
-    /// Whether the server agreed to encrypt the connection (234). Every byte then passes at once, in both directions.
-    pub(super) fn is_opaque(&self) -> bool {
-        self.is_opaque
-    }
-
     /// Whether commands wait for a reply, or for room.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.is_opaque && (self.has_turn_due || self.dialogue.expected.is_some() || self.is_asking())
+        !self.is_opaque && (self.has_turn_due || self.dialogue.expected.is_some() || self.dialogue.asking.is_some())
     }
 
     /// Whether this byte may be urgent (tcp(7)) if it is the next one of `side`. A receiver without SO_OOBINLINE does not find an
@@ -216,21 +176,6 @@ impl Rewriter {
             Side::Server => &self.reply,
         };
         self.is_opaque || line.is_telnet(byte) || side == Side::Client && byte == b'\n' && verb::is_abort(line.text())
-    }
-
-    /// Whether a transfer has no last reply yet.
-    pub(super) fn is_transferring(&self) -> bool {
-        self.dialogue.due.has_transfer()
-    }
-
-    /// Whether the server owes a reply.
-    pub(super) fn is_owed(&self) -> bool {
-        !self.dialogue.due.is_none()
-    }
-
-    /// Whether the server may owe a reply that never comes.
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.dialogue.due.is_doubtful()
     }
 
     /// Whether no command is held back, so that it may [leave](Rewriter::leave). The server may still owe replies. Never true if

@@ -47,6 +47,21 @@ pub struct Session {
     left: Option<Instant>,
     /// Time since when a command waits for room.
     full_since: Option<Instant>,
+    /// Whether the line that waits may have its turn since the last look. The bytes of one line never tell, so that their splits make no
+    /// difference.
+    may_have_turn: bool,
+}
+
+/// What is due at a time.
+enum Due {
+    /// The end, because nothing moved.
+    End(End),
+    /// The end of the wait for replies.
+    GiveUp,
+    /// The end of the wait for room.
+    Room,
+    /// The end of the connection by a drain.
+    Leave,
 }
 
 /// What came from a side.
@@ -110,6 +125,7 @@ impl Session {
             heard: now,
             left: None,
             full_since: None,
+            may_have_turn: false,
         }
     }
 
@@ -183,7 +199,7 @@ impl Session {
             self.active = now;
         }
         if data != self.data {
-            self.rewriter.look_again();
+            self.may_have_turn = true;
         }
         self.data = data;
     }
@@ -191,7 +207,7 @@ impl Session {
     /// Takes the answer to [`Action::Open`]: the address that is told to a side, of [`Opening::Join`] any one, or why none is opened. The
     /// reason goes to the client, in one line.
     pub fn opened(&mut self, opened: Result<SocketAddr, String>) {
-        self.rewriter.opened(opened, &mut self.out);
+        self.rewriter.dialogue.opened(opened, &mut self.out);
     }
 
     /// Tells the session whether it should end the connection once nothing happens on it.
@@ -202,7 +218,7 @@ impl Session {
     /// Stops to read: the bytes that are not read yet pass as they are.
     pub fn pass_on(&mut self, now: Instant) {
         // Nobody reads any more in the server's replies that the transfer begins.
-        if self.rewriter.is_transferring() {
+        if self.rewriter.dialogue.due.has_transfer() {
             self.out.actions.push_back(Action::Begin);
         }
         self.is_plain = true;
@@ -223,7 +239,7 @@ impl Session {
             }
         }
         let client_ends = !self.is_broken && self.is_over(Side::Client);
-        if !self.is_plain && self.server.input.is_empty() && (self.rewriter.is_opaque() || client_ends) {
+        if !self.is_plain && self.server.input.is_empty() && (self.rewriter.is_opaque || client_ends) {
             self.pass_on(now);
             return self.poll(now);
         }
@@ -246,39 +262,44 @@ impl Session {
 
     /// Returns the time at which to call [`tick`](Session::tick), if nothing changes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.has_passed_on() {
-            return self.left_limit();
-        }
-        let waits = self.rewriter.is_waiting();
-        let times = [
-            self.limit(),
-            waits.then(|| self.heard + self.silence()),
-            self.full_since.filter(|_| waits).map(|since| since + ROOM_PATIENCE),
-            self.is_draining.then(|| self.active + self.quiet()),
-        ];
-        times.into_iter().flatten().min()
+        self.next_due().map(|(at, _)| at)
     }
 
-    /// Does what is due at this time.
+    fn next_due(&self) -> Option<(Instant, Due)> {
+        let left = self.left.map(|left| (left + LEAVING, Due::End(End::NotLeft)));
+        if self.has_passed_on() {
+            return left;
+        }
+        let late = if self.left.is_some() { End::NotLeft } else { End::TooLong };
+        let waits = self.rewriter.is_waiting();
+        let times = [
+            self.linger().map(|linger| (self.moved + linger, Due::End(late))),
+            left,
+            waits.then(|| (self.heard + self.silence(), Due::GiveUp)),
+            self.full_since.filter(|_| waits).map(|since| (since + ROOM_PATIENCE, Due::Room)),
+            self.is_draining.then(|| (self.active + self.quiet(), Due::Leave)),
+        ];
+        times.into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+
+    /// Does the next thing that is due by this time.
     pub fn tick(&mut self, now: Instant) {
-        self.rewriter.look_again();
-        if self.limit().is_some_and(|limit| limit <= now) {
-            self.late = Some(if self.left.is_some() { End::NotLeft } else { End::TooLong });
-        }
-        if self.rewriter.is_waiting() && now >= self.heard + self.silence() {
-            self.give_up_waiting(now);
-        }
-        if self.is_draining && now >= self.active + self.quiet() {
-            self.leave(now);
+        self.may_have_turn = true;
+        match self.next_due().filter(|(at, _)| *at <= now) {
+            Some((_, Due::End(end))) => self.late = Some(end),
+            Some((_, Due::GiveUp)) => self.give_up_waiting(now),
+            Some((_, Due::Room)) => self.refuse_room(now),
+            Some((_, Due::Leave)) => self.leave(now),
+            None => {}
         }
     }
 
     /// Takes a line of a side, or its FIN. Returns whether there was something to take.
     fn step(&mut self, now: Instant) -> bool {
-        if self.rewriter.is_asking() {
+        if self.rewriter.dialogue.asking.is_some() {
             return false;
         }
-        if self.take_turn(now) {
+        if std::mem::take(&mut self.may_have_turn) && self.take_turn(now) {
             return true;
         }
         let takes_client = !self.rewriter.is_waiting();
@@ -301,7 +322,7 @@ impl Session {
         }
         let may_be_urgent = half.is_urgent && bytes.iter().all(|byte| rewriter.may_be_urgent(side, *byte));
         let before = out.of(side.other()).len();
-        rewriter.take(side, &mut bytes, out);
+        let has_line = rewriter.take(side, &mut bytes, out);
         half.taken = half.input.len() - bytes.len();
         if bytes.is_empty() {
             half.input.clear();
@@ -312,34 +333,35 @@ impl Session {
         if may_be_urgent && after > before {
             other.urgent = after;
         }
-        if rewriter.has_left() {
+        if rewriter.has_left {
             self.left.get_or_insert(now);
         }
+        self.may_have_turn |= has_line;
         true
     }
 
-    /// Takes the line that waits, if it is its turn and there is room.
+    /// Takes the line that waits, if it is its turn and there is room. The flow of a transfer that is over has its place until its last
+    /// byte is acknowledged. One that is arriving must not be closed in favour of the next one.
     fn take_turn(&mut self, now: Instant) -> bool {
-        if !self.rewriter.has_turn() {
-            // The wait for room begins anew: it is over, and a reply has begun.
-            self.full_since = self.full_since.map(|since| if now < since + ROOM_PATIENCE { since } else { now });
-            return false;
-        }
-        let takes = !self.rewriter.needs_room() || self.has_room(now);
-        if takes {
+        let has_room = self.data.has_room && !self.data.is_arriving;
+        let has_turn = self.rewriter.has_turn();
+        let is_full = has_turn && !has_room && self.rewriter.needs_room();
+        if is_full {
+            self.full_since.get_or_insert(now);
+        } else if has_turn {
+            self.full_since = None;
             self.rewriter.take_turn(&mut self.out);
         }
-        takes
+        has_turn && !is_full
     }
 
-    /// Whether the next data connection may be opened. After [`ROOM_PATIENCE`] returns true without room, so that the caller refuses it.
-    /// The flow of a transfer that is over has its place until its last byte is acknowledged.
-    fn has_room(&mut self, now: Instant) -> bool {
-        // One that is arriving must not be closed in favour of the next one.
-        let is_over = now >= *self.full_since.get_or_insert(now) + ROOM_PATIENCE;
-        let has_room = self.data.has_room && !self.data.is_arriving || is_over;
-        self.full_since = self.full_since.filter(|_| !has_room);
-        has_room
+    /// Ends the wait for room: the caller refuses the line that waits. If it cannot be taken, because a reply has begun, it waits anew.
+    fn refuse_room(&mut self, now: Instant) {
+        let has_turn = self.rewriter.has_turn();
+        self.full_since = Some(now).filter(|_| !has_turn);
+        if has_turn {
+            self.rewriter.take_turn(&mut self.out);
+        }
     }
 
     /// Takes the end of what the server sends.
@@ -347,16 +369,17 @@ impl Session {
         if self.rewriter.end_server(&mut self.out) {
             self.take_turn(now);
         }
-        self.rewriter.close();
+        self.rewriter.dialogue.close();
+        self.may_have_turn = true;
     }
 
     /// Ends the wait for replies if the server does nothing.
     fn give_up_waiting(&mut self, now: Instant) {
         // The data connection alone does not tell: it may wait for a transfer that never begins.
         let has_data = self.data.come > 0 || self.data.awaited == Some(Side::Server);
-        let is_busy = self.rewriter.is_transferring() && has_data || self.data.is_arriving;
+        let is_busy = self.rewriter.dialogue.due.has_transfer() && has_data || self.data.is_arriving;
         if !is_busy && self.out.server.is_empty() {
-            self.rewriter.forget();
+            self.rewriter.dialogue.forget();
         }
         // The command may go on waiting, for room.
         self.heard = now;
@@ -376,31 +399,26 @@ impl Session {
         self.left = Some(now);
     }
 
-    /// Returns the time at which the connection is over if nothing moves until then.
-    fn limit(&self) -> Option<Instant> {
-        let limit = match (self.client.has_ended, self.server.has_ended) {
+    /// Returns the time without bytes after which the connection is over.
+    fn linger(&self) -> Option<Duration> {
+        match (self.client.has_ended, self.server.has_ended) {
             _ if self.is_broken => Some(PATIENCE),
             (true, _) => self.lingers.client,
             (_, true) => self.lingers.server,
             _ => None,
-        };
-        limit.map(|limit| self.moved + limit).into_iter().chain(self.left_limit()).min()
-    }
-
-    /// Returns the time until which both sides may close the connection that the session ended.
-    fn left_limit(&self) -> Option<Instant> {
-        self.left.map(|left| left + LEAVING)
+        }
     }
 
     /// Returns the time without bytes and transfers after which the session waits no longer for a reply.
     fn silence(&self) -> Duration {
-        if self.rewriter.is_doubtful() { DOUBTFUL_SILENCE } else { SILENCE }
+        if self.rewriter.dialogue.due.is_doubtful() { DOUBTFUL_SILENCE } else { SILENCE }
     }
 
     /// Returns the time without bytes and data connections after which a drain ends the connection.
     fn quiet(&self) -> Duration {
-        let is_owed = self.rewriter.is_owed() && !self.rewriter.is_doubtful();
-        match self.rewriter.is_transferring() {
+        let due = &self.rewriter.dialogue.due;
+        let is_owed = !due.is_none() && !due.is_doubtful();
+        match due.has_transfer() {
             true => STAGING,
             false if is_owed || !self.rewriter.is_between_lines() => SILENCE,
             false => QUIET,

@@ -181,9 +181,9 @@ impl<'a> Control<'a> {
             match self.session.poll(now())? {
                 Action::Open(opening) => self.session.opened(self.data.open(opening)),
                 Action::Begin => self.data.begin(),
-                Action::Transfer(channel, transfer) => self.data.name(channel, transfer),
-                Action::RefusedTransfer(channel) => self.data.refuse_transfer(channel),
-                Action::LacksData(channel) => self.data.lacks_data(channel),
+                Action::Transfer(transfer) => self.data.naming().set(transfer),
+                Action::RefusedTransfer => self.data.naming().refuse(),
+                Action::LacksData => self.data.lacks_data(),
                 Action::Refused(why) => self.data.refused(&why),
                 Action::Encrypted => say_encrypted(self.legs),
                 Action::Fin => self.pass_fin(),

@@ -12,7 +12,7 @@ use crate::state::served_tunnel::{DATA_CONNECTIONS, ServedTunnel};
 use crate::state::shared::Relay;
 use longhaul_config::options::{Leg, key};
 use longhaul_config::{Check, Ftp, NextHop, Protocol, Tunnel};
-use longhaul_core::ftp::{Data, Ends, Opening, Refused, Rules, Side, Transfer};
+use longhaul_core::ftp::{Data, Ends, Opening, Refused, Rules, Side};
 use longhaul_core::next_hop::POLICIES;
 use longhaul_sys::activation;
 use std::future::Future;
@@ -38,8 +38,8 @@ pub(super) struct DataConnections {
     latest: Option<Open>,
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
-    /// The latest channel, and the command that uses it.
-    naming: (u64, Arc<Naming>),
+    /// The command that uses the latest one.
+    naming: Arc<Naming>,
     /// Starts the flow of a data connection.
     start: fn(NewFlow),
 }
@@ -123,7 +123,7 @@ impl DataConnections {
             places,
             latest: None,
             arriving: None,
-            naming: (0, Arc::default()),
+            naming: Arc::default(),
             start,
         }
     }
@@ -220,10 +220,10 @@ impl DataConnections {
         }
     }
 
-    /// Begins this channel. Closes what waits for the one before.
-    fn begin_channel(&mut self, channel: u64) {
+    /// Begins the next one. Closes what waits for the one before.
+    fn begin_next(&mut self) {
         self.latest = None;
-        self.naming = (channel, Arc::default());
+        self.naming = Arc::default();
     }
 
     /// Returns the tunnel of a data connection from this side to an address that the other side has not named.
@@ -267,7 +267,7 @@ impl DataConnections {
             relay: self.relay.clone(),
             tunnel: Arc::new(self.tunnel.beside(tunnel)),
             place,
-            naming: self.naming.1.clone(),
+            naming: self.naming.clone(),
             from,
             start: self.start,
         }
@@ -279,15 +279,15 @@ impl DataConnections {
     /// It cannot be opened. The text goes to the client.
     pub(super) fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
         match opening {
-            Opening::Listener { channel, accept_from, dial } => self.open_listener(channel, accept_from, dial),
-            Opening::Join { channel, server, client } => self.join(channel, server, client),
-            Opening::ForServer { channel } => self.open_for_server(channel),
+            Opening::Listener { accept_from, dial } => self.open_listener(accept_from, dial),
+            Opening::Join { server, client } => self.join(server, client),
+            Opening::ForServer => self.open_for_server(),
             Opening::ForClient => self.open_for_client(),
         }
     }
 
-    fn open_listener(&mut self, channel: u64, accept_from: Side, dial: SocketAddr) -> Result<SocketAddr, String> {
-        self.begin_channel(channel);
+    fn open_listener(&mut self, accept_from: Side, dial: SocketAddr) -> Result<SocketAddr, String> {
+        self.begin_next();
         self.check_ports(accept_from)?;
         let place = self.places.one()?;
         let tunnel = Arc::new(self.data_tunnel(accept_from, dial));
@@ -301,8 +301,8 @@ impl DataConnections {
         Ok(address)
     }
 
-    fn join(&mut self, channel: u64, server: SocketAddr, client: SocketAddr) -> Result<SocketAddr, String> {
-        self.begin_channel(channel);
+    fn join(&mut self, server: SocketAddr, client: SocketAddr) -> Result<SocketAddr, String> {
+        self.begin_next();
         let place = self.places.one()?;
         let from_server = self.data_tunnel(Side::Server, client);
         let (begins, has_begun) = watch::channel(false);
@@ -316,8 +316,8 @@ impl DataConnections {
         Ok(client)
     }
 
-    fn open_for_server(&mut self, channel: u64) -> Result<SocketAddr, String> {
-        self.begin_channel(channel);
+    fn open_for_server(&mut self) -> Result<SocketAddr, String> {
+        self.begin_next();
         self.check_ports(Side::Server)?;
         let place = self.places.one()?;
         let (from_server, address) = self.listen(Side::Server, &self.half_tunnel(Side::Server))?;
@@ -339,41 +339,32 @@ impl DataConnections {
     }
 
     /// Dials the client of a joined connection.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&self) {
         if let Some(Open { source: Source::Fetched(begins), .. }) = &self.latest {
             begins.send_replace(true);
         }
     }
 
-    /// Names the command that uses this channel.
-    pub(super) fn name(&mut self, channel: u64, transfer: Transfer) {
-        if self.naming.0 == channel {
-            self.naming.1.set(transfer);
-        }
+    /// Returns what is known of the command that uses the latest one.
+    pub(super) fn naming(&self) -> &Naming {
+        &self.naming
     }
 
-    /// Notes that the server has refused the command that uses this channel.
-    pub(super) fn refuse_transfer(&mut self, channel: u64) {
-        if self.naming.0 == channel {
-            self.naming.1.refuse();
-        }
-    }
-
-    /// Notes that the server says that the transfer of this channel has no data connection.
-    pub(super) fn lacks_data(&mut self, channel: u64) {
+    /// Notes that the server says that the transfer does not have the latest one.
+    pub(super) fn lacks_data(&self) {
         let listener = self.latest.as_ref().and_then(|open| match &open.source {
             Source::Server(listener) => Some(listener.clone()),
             Source::Both(awaited) => awaited.for_server(),
             Source::Client | Source::Fetched(_) => None,
         });
         let address = listener.and_then(|listener| listener.get_ref().local_addr().ok()?.as_socket());
-        if let Some(address) = address.filter(|_| self.naming.0 == channel) {
+        if let Some(address) = address {
             tell_unused(&self.relay, &self.tunnel, address, self.rules.ends.server);
         }
     }
 
     /// Tells of a refused command or reply.
-    pub(super) fn refused(&mut self, why: &Refused) {
+    pub(super) fn refused(&self, why: &Refused) {
         self.tunnel.counters.count(|counters| &counters.ftp_refused);
         let tunnel = &self.tunnel.settings.name;
         let reason = why.name();
@@ -390,7 +381,7 @@ impl DataConnections {
 
 impl Drop for DataConnections {
     fn drop(&mut self) {
-        self.naming.1.end();
+        self.naming.end();
     }
 }
 
@@ -431,7 +422,7 @@ mod tests {
     async fn replies_wait_for_a_data_connection_whose_both_sides_have_come_and_not_for_one_side() {
         for comes_first in [Side::Client, Side::Server] {
             let mut data = data_connections();
-            let for_server = data.open(Opening::ForServer { channel: 1 }).unwrap();
+            let for_server = data.open(Opening::ForServer).unwrap();
             let for_client = data.open(Opening::ForClient).unwrap();
             let (first, second) =
                 if comes_first == Side::Client { (for_client, for_server) } else { (for_server, for_client) };
@@ -448,7 +439,7 @@ mod tests {
         let mut data = data_connections();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = SocketAddr::from(([127, 0, 0, 1], 40_000));
-        data.open(Opening::Join { channel: 1, server: listener.local_addr().unwrap(), client }).unwrap();
+        data.open(Opening::Join { server: listener.local_addr().unwrap(), client }).unwrap();
         let Open { mut serving, source: _source } = data.latest.take().unwrap();
         // The clock does not jump while a task is ready, so the dial has its time.
         for _ in 0..1000 {

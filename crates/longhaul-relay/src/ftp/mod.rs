@@ -21,8 +21,6 @@
 mod control;
 mod data;
 mod data_listener;
-#[cfg(test)]
-mod drain_tests;
 mod fetch;
 mod first;
 mod meeting;

@@ -310,7 +310,7 @@ fn a_server_that_has_ended_gets_rewritten_commands() {
         "the reply that was due is the last"
     );
     stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\nPORT 198,51,100,7,156,64\r\nPASV\r\n".repeat(1000).as_slice());
-    assert!(stage.to_server.starts_with(b"PORT 192,0,2,1,195,81\r\nPASV\r\nPORT 192,0,2,1,195,83\r\nPASV\r\n"));
+    assert!(stage.to_server.starts_with(b"PORT 192,0,2,1,195,81\r\nPASV\r\nPORT 192,0,2,1,195,82\r\nPASV\r\n"));
     assert!(stage.to_client.is_empty() && !stage.session.rewriter.is_waiting() && is_quiet(&stage));
 }
 
@@ -448,7 +448,7 @@ fn a_session_is_quiet_between_commands() {
         stage.send(side, bytes.as_bytes());
         assert_eq!(self::is_quiet(&stage), is_quiet, "{bytes}");
     }
-    assert!(stage.session.rewriter.is_opaque() && !stage.session.rewriter.is_waiting());
+    assert!(stage.session.rewriter.is_opaque && !stage.session.rewriter.is_waiting());
 }
 
 /// Nothing passes after the last reply, in no direction.
@@ -474,7 +474,7 @@ fn held_bytes_are_released_when_the_session_becomes_opaque() {
     assert_eq!(stage.get(Side::Server, b"234-a\r\n234 b\r\n22"), r"234-a\r\n234 b\r\n22");
     assert_eq!(std::mem::take(&mut stage.to_server), b"PORT 1\nPORT 1");
     assert_eq!(stage.get(Side::Client, b"0,0,0,9,0,22\r\n"), r"0,0,0,9,0,22\r\n");
-    assert!(stage.session.rewriter.is_opaque() && stage.end().events.is_empty());
+    assert!(stage.session.rewriter.is_opaque && stage.end().events.is_empty());
 }
 
 #[test]

@@ -31,14 +31,16 @@ struct Played {
     events: Vec<String>,
 }
 
-/// A caller that opens a listener at a port that tells the channel, 50,000 and its number.
+/// A caller that opens a listener at a port that tells its number, 50,001, 50,002 and so on.
 struct Caller {
     ends: Ends,
     events: Vec<String>,
     openings: Vec<Opening>,
-    /// Channels whose transfer the server refused.
+    /// Number of data connections that were opened.
+    opened: u64,
+    /// Numbers of those whose transfer the server refused.
     refusals: Vec<u64>,
-    /// Channels whose transfer had no data connection.
+    /// Numbers of those that a transfer lacked.
     lacking: Vec<u64>,
     /// Why it opens none.
     failure: Option<&'static str>,
@@ -54,10 +56,16 @@ impl Caller {
             Action::Open(opening) => return Some(self.open(opening)),
             Action::Begin if !self.has_joined() => return None,
             Action::Begin => "begins".into(),
-            Action::Transfer(channel, transfer) => format!("transfer {channel} {transfer}"),
+            Action::Transfer(transfer) => format!("transfer {} {transfer}", self.opened),
             Action::Refused(why) => format!("refused {}", why.name()),
-            Action::RefusedTransfer(channel) => return note(&mut self.refusals, channel),
-            Action::LacksData(channel) => return note(&mut self.lacking, channel),
+            Action::RefusedTransfer => {
+                self.refusals.push(self.opened);
+                return None;
+            }
+            Action::LacksData => {
+                self.lacking.push(self.opened);
+                return None;
+            }
             Action::Encrypted => return None,
             Action::Fin => {
                 self.has_fin = true;
@@ -74,39 +82,24 @@ impl Caller {
 
     /// Returns the address of a listener, or why there is none.
     fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        let (event, channel, side) = match opening {
-            Opening::Listener { channel, accept_from, dial } => {
-                (format!("open {channel} from {accept_from}, dial {dial}"), channel, accept_from)
+        self.opened += u64::from(opening != Opening::ForClient);
+        let number = self.opened;
+        let (event, side) = match opening {
+            Opening::Listener { accept_from, dial } => {
+                (format!("open {number} from {accept_from}, dial {dial}"), accept_from)
             }
-            Opening::Join { channel, server, client } => {
-                (format!("join {channel}, {server} and {client}"), channel, Side::Server)
-            }
-            Opening::ForServer { channel } => (format!("await {channel} from server"), channel, Side::Server),
-            Opening::ForClient => {
-                let Some(Opening::ForServer { channel }) = self.openings.iter().rfind(|opening| is_for_server(opening))
-                else {
-                    panic!("no listener for the server")
-                };
-                (format!("meet {channel} from client"), *channel, Side::Client)
-            }
+            Opening::Join { server, client } => (format!("join {number}, {server} and {client}"), Side::Server),
+            Opening::ForServer => (format!("await {number} from server"), Side::Server),
+            Opening::ForClient => (format!("meet {number} from client"), Side::Client),
         };
         self.events.push(event);
         self.openings.push(opening);
-        self.failure.map_or(Ok(SocketAddr::new(facing(self.ends, side), port(channel))), |why| Err(why.into()))
+        self.failure.map_or(Ok(SocketAddr::new(facing(self.ends, side), port(number))), |why| Err(why.into()))
     }
 
     fn has_joined(&self) -> bool {
         self.openings.iter().any(|opening| matches!(opening, Opening::Join { .. }))
     }
-}
-
-fn is_for_server(opening: &Opening) -> bool {
-    matches!(opening, Opening::ForServer { .. })
-}
-
-fn note(channels: &mut Vec<u64>, channel: u64) -> Option<Result<SocketAddr, String>> {
-    channels.push(channel);
-    None
 }
 
 /// Returns the relay's address that faces a side.
@@ -118,8 +111,8 @@ fn facing(ends: Ends, side: Side) -> IpAddr {
     if peer.is_ipv4() { v4.parse().unwrap() } else { v6.parse().unwrap() }
 }
 
-fn port(channel: u64) -> u16 {
-    50_000 + (channel % 15_000) as u16
+fn port(number: u64) -> u16 {
+    50_000 + (number % 15_000) as u16
 }
 
 const CLIENT_V4: &str = "198.51.100.7";
@@ -162,6 +155,7 @@ impl Stage {
             ends: rules.ends,
             events: Vec::new(),
             openings: Vec::new(),
+            opened: 0,
             refusals: Vec::new(),
             lacking: Vec::new(),
             failure: None,
@@ -221,9 +215,9 @@ impl Stage {
 
     /// Lets the time pass until the session does something.
     fn pass_time(&mut self) {
-        if let Some(at) = self.session.poll_timeout() {
-            self.now = at;
-            self.session.tick(at);
+        self.now = self.session.poll_timeout().unwrap_or(self.now);
+        while self.caller.end.is_none() && self.session.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.session.tick(self.now);
             self.settle();
         }
     }

@@ -180,15 +180,15 @@ fn a_server_that_does_not_accept_the_address_is_heard() {
         C: NOOP
         S: 200 ok
         C: PASV
-        s: PORT 192,0,2,1,195,85
-        * await 5 from server
+        s: PORT 192,0,2,1,195,84
+        * await 4 from server
         ...
         S: 200 late
-        c: 227 Entering Passive Mode (198,51,100,1,195,85).
-        * meet 5 from client
+        c: 227 Entering Passive Mode (198,51,100,1,195,84).
+        * meet 4 from client
         C: PASV
-        s: PORT 192,0,2,1,195,87
-        * await 7 from server
+        s: PORT 192,0,2,1,195,85
+        * await 5 from server
         S: 500
         C: NOOP
         S: 200 ok",
@@ -258,15 +258,15 @@ fn a_transfer_that_the_server_refuses_is_told() {
     stage.send(Side::Server, b"220 ready\r\n");
     stage.send(Side::Client, b"TYPE I\r\nRETR f\r\nNOOP\r\n");
     stage.send(Side::Server, b"200 I\r\n550 no such file\r\n200 ok\r\n");
-    assert!(stage.caller.refusals == [0] && !stage.session.rewriter.is_owed());
+    assert!(stage.caller.refusals.is_empty() && stage.session.rewriter.dialogue.due.is_none());
 }
 
 #[test]
 fn a_transfer_and_a_reply_that_may_not_come_are_told_from_others() {
     let mut stage = Stage::new(&v4());
     let told = |stage: &Stage| {
-        let session = &stage.session.rewriter;
-        (session.is_owed(), session.is_transferring(), session.is_doubtful())
+        let due = &stage.session.rewriter.dialogue.due;
+        (!due.is_none(), due.has_transfer(), due.is_doubtful())
     };
     let mut after = |side, line: &str| {
         stage.send(side, format!("{line}\r\n").as_bytes());
