@@ -42,14 +42,11 @@ pub mod verify;
 pub use accept::{Activated, BindError, Handle, Listener, Serving};
 pub use leg::LegState;
 pub use live::{
-    Bucket, CounterValues, Counters, DataProblemView, Distributions, FlowState, FlowStateName, HistogramValues, How,
-    LegFigures, Outcome, Rates, Tally, VerifyView, Whereabouts,
+    Bucket, CounterValues, Counters, Distributions, FlowState, FlowStateName, HistogramValues, How, LegFigures,
+    Outcome, Rates, Tally, VerifyView,
 };
 pub use lock::lock;
-pub use names::{NameView, Unresolved, unresolved};
+pub use names::{Unresolved, unresolved};
 pub use probe::Verifier;
 pub use reach::Checks;
-pub use state::{
-    AddressLoad, CheckRefusal, FailureView, GoneAddress, GroupView, HopsView, Load, NextHopView, Relay, ServedTunnel,
-    TunnelLoad, WaitView,
-};
+pub use state::{AddressLoad, GroupView, HopsView, Load, Relay, ServedTunnel, TunnelLoad};

@@ -2,7 +2,7 @@
 //! relay from outside.
 
 use longhaul_config::Tunnel;
-use serde::{Deserialize, Serialize};
+pub use longhaul_core::health::Phase;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot};
@@ -70,30 +70,6 @@ pub struct Refusal {
     pub why: String,
     /// Time of the refusal.
     pub at: SystemTime,
-}
-
-/// Phase of the daemon's life. `/status.json` shows the names of the variants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// It accepts connections.
-    #[default]
-    Serving,
-    /// A command drains it: new connections are to go elsewhere. The process stays, and the drain can be undone.
-    Draining,
-    /// It waits for its flows to end, and then ends.
-    Stopping,
-}
-
-impl Phase {
-    /// Returns the phase as every view writes it.
-    pub fn text(self) -> &'static str {
-        match self {
-            Phase::Serving => "serving",
-            Phase::Draining => "draining",
-            Phase::Stopping => "stopping",
-        }
-    }
 }
 
 /// Outcome of a drain: no flow is left, or why the drain has ended before.

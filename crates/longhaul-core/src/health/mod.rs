@@ -1,5 +1,33 @@
-//! Whether a tunnel is well.
+//! Whether a next hop, a tunnel and the daemon are well. Every view is a table over the one [`Health`], so no two of them differ.
+//!
+//! ```text
+//! problem  the health, and what shows it
+//! stage    the part that a problem is about; where a probe ended, and how
+//! facts    what the rules read, as plain values
+//! hops     rules about the next hops of a tunnel
+//! probes   rules about the daemon's own probes of a tunnel
+//! tunnel   the other rules about a tunnel
+//! daemon   rules about the process; the health of each
+//! ```
+//! A rule is a row: when it applies, the health and the stage that follow, and what every view writes. The order of the rows is
+//! that of the problems.
 
+mod daemon;
+mod facts;
+mod hops;
+mod probes;
+mod problem;
 mod stage;
+#[cfg(test)]
+mod tests;
+mod tunnel;
 
+pub use daemon::{of_daemon, of_tunnel, problems};
+pub use facts::{
+    At, DaemonFacts, DataFacts, GoneAddress, HopFacts, LastProbe, NameFacts, NearLimit, Noted, Phase, ProbeFacts,
+    TunnelFacts, Wait, Whereabouts,
+};
+pub use hops::of_hop;
+pub use probes::lateness;
+pub use problem::{Health, Problem};
 pub use stage::{Cause, Stage, Trouble};

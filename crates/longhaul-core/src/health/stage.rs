@@ -1,4 +1,4 @@
-//! The stages of a tunnel's path, and how one shows that it is broken.
+//! The parts of the daemon and of a tunnel's path, and how one shows that it is broken.
 
 /// The stage at which a path ends, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Cause {
     }
 }
 
-/// A stage of a path.
+/// A part of the daemon or of a path. A probe ends at one of the first five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The relay with this many relays before it.
@@ -48,6 +48,18 @@ pub enum Stage {
     FinalHost,
     /// The payload, over the whole path.
     Data,
+    /// The listener of a tunnel.
+    Listener,
+    /// The next hops of a tunnel.
+    NextHop,
+    /// The FTP data connections of a tunnel.
+    FtpData,
+    /// The daemon's own probes of a tunnel.
+    Verify,
+    /// The limits of the process and of the host.
+    Resources,
+    /// The process.
+    Process,
 }
 
 impl Stage {
@@ -56,23 +68,43 @@ impl Stage {
         match self {
             Stage::Relay(before) => Stage::Relay(before + 1),
             Stage::Link(before) => Stage::Link(before + 1),
-            Stage::Lan | Stage::FinalHost | Stage::Data => self,
+            stage => stage,
         }
     }
 
     /// Returns the stage's name in a path with `hops` relays after the first.
     pub fn name(self, hops: u8) -> String {
-        let hops = usize::from(hops);
         match self {
             Stage::Relay(0) if hops == 0 => "relay".into(),
-            Stage::Relay(0) => "near relay".into(),
-            Stage::Relay(before) if before >= hops => "far relay".into(),
-            Stage::Relay(before) => format!("relay {}", before + 1),
-            Stage::Link(_) if hops <= 1 => "WAN".into(),
-            Stage::Link(before) => format!("link {}", before + 1),
-            Stage::Lan => "LAN".into(),
-            Stage::FinalHost => "final host".into(),
             Stage::Data => "data".into(),
+            stage => stage.number(hops).unwrap_or_else(|| stage.part().into()),
+        }
+    }
+
+    /// Returns the name of a relay between two others, and of one of several links: `relay 2`, `link 1`. `hops` is the number of
+    /// relays after the first. `None` for the other stages, which [`part`](Stage::part) names.
+    pub fn number(self, hops: u8) -> Option<String> {
+        match self {
+            Stage::Relay(before @ 1..) if before < hops.into() => Some(format!("relay {}", before + 1)),
+            Stage::Link(before) if hops > 1 => Some(format!("link {}", before + 1)),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the part, as problems have it.
+    pub fn part(self) -> &'static str {
+        match self {
+            Stage::Relay(0) => "near relay",
+            Stage::Relay(_) => "far relay",
+            Stage::Link(_) => "WAN",
+            Stage::Lan => "LAN",
+            Stage::FinalHost | Stage::Data => "final host",
+            Stage::Listener => "listener",
+            Stage::NextHop => "next hop",
+            Stage::FtpData => "FTP data",
+            Stage::Verify => "verify",
+            Stage::Resources => "resources",
+            Stage::Process => "process",
         }
     }
 }

@@ -58,6 +58,23 @@ impl fmt::Display for Availability {
     }
 }
 
+/// State of a hop at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HopView {
+    /// Its state.
+    pub state: Availability,
+    /// Time for which it has had the state. For a hop that is up, the time since it last came back or was first seen.
+    pub age: Duration,
+    /// Number of flows to it, including those that are being dialled.
+    pub flows: u32,
+    /// Smoothed time of its handshakes; `None` before the first one.
+    pub rtt: Option<Duration>,
+    /// Number of failed dials since it last answered or passed its checks.
+    pub failures: u32,
+    /// Time since the first of those; `None` without one.
+    pub failing_for: Option<Duration>,
+}
+
 /// A change that is worth a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -138,7 +155,7 @@ impl DialRecord {
     }
 
     /// Returns the state at `now`.
-    pub(super) fn state(&self, now: Instant) -> Availability {
+    fn state(&self, now: Instant) -> Availability {
         match self.phase {
             Phase::SlowStart if self.age(now) < SLOW_START => Availability::SlowStart,
             Phase::Up | Phase::SlowStart => Availability::Up,
@@ -148,18 +165,14 @@ impl DialRecord {
     }
 
     /// Returns the time for which it has had its state.
-    pub(super) fn age(&self, now: Instant) -> Duration {
+    fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
 
-    /// Returns the number of failed dials since the last answer, or since as many good checks as make a hop return.
-    pub(super) fn failures(&self) -> u32 {
-        self.failures
-    }
-
-    /// Returns the time since the first of those. `None` without one.
-    pub(super) fn failing_for(&self, now: Instant) -> Option<Duration> {
-        self.failing_since.map(|since| now.saturating_duration_since(since))
+    /// Returns its state at `now`, with what the group knows of it: the number of its flows, and the time of its handshakes.
+    pub(super) fn view(&self, flows: u32, rtt: Option<Duration>, now: Instant) -> HopView {
+        let failing_for = self.failing_since.map(|since| now.saturating_duration_since(since));
+        HopView { state: self.state(now), age: self.age(now), flows, rtt, failures: self.failures, failing_for }
     }
 
     /// Returns its place in the order of a dial. `dice` is a random number below 1. `None` if it is not to be dialled.

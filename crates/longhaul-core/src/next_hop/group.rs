@@ -3,7 +3,7 @@
 //! A hop is known by its key, and its state is kept while it is in the tunnel or has flows. So a reload that keeps the
 //! hop keeps its state. Order and weights come from the tunnel as the flow knows it.
 
-use super::availability::{Availability, Change, DialRecord, Rank, Thresholds};
+use super::availability::{Change, DialRecord, HopView, Rank, Thresholds};
 use super::hash::HopKey;
 use super::policy::{Choice, Load, Policy};
 use std::net::IpAddr;
@@ -24,23 +24,6 @@ pub struct Member {
     pub key: HopKey,
     /// Its weight, 1 or more.
     pub weight: u32,
-}
-
-/// State of a hop at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HopView {
-    /// Its state.
-    pub state: Availability,
-    /// Time for which it has had the state. For a hop that is up, the time since it last came back or was first seen.
-    pub age: Duration,
-    /// Number of flows to it, including those that are being dialled.
-    pub flows: u32,
-    /// Smoothed time of its handshakes; `None` before the first one.
-    pub rtt: Option<Duration>,
-    /// Number of failed dials since it last answered or passed its checks.
-    pub failures: u32,
-    /// Time since the first of those; `None` without one.
-    pub failing_for: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -144,9 +127,7 @@ impl Group {
     pub fn view(&self, key: HopKey, now: Instant) -> HopView {
         let unknown = Hop::new(key, now);
         let Hop { flows, rtt, record, .. } = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
-        let (state, age) = (record.state(now), record.age(now));
-        let (failures, failing_for) = (record.failures(), record.failing_for(now));
-        HopView { state, age, flows: *flows, rtt: *rtt, failures, failing_for }
+        record.view(*flows, *rtt, now)
     }
 
     fn load(&mut self, member: Member, now: Instant) -> Load {

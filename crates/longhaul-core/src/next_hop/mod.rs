@@ -17,8 +17,10 @@ mod policy;
 mod round_robin;
 mod source_hash;
 
-pub use availability::{Availability, Change, EJECT_AFTER, FIRST_PAUSE, LONGEST_PAUSE, SLOW_START, Thresholds};
-pub use group::{Group, HopView, Member};
+pub use availability::{
+    Availability, Change, EJECT_AFTER, FIRST_PAUSE, HopView, LONGEST_PAUSE, SLOW_START, Thresholds,
+};
+pub use group::{Group, Member};
 pub use hash::HopKey;
 pub use policy::{Choice, Load, Policy};
 

@@ -1,6 +1,7 @@
 //! The latest problem of a tunnel's FTP data connections, for views: clients log in, and no file passes.
 
 use crate::lock::lock;
+use longhaul_core::health::DataFacts;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,18 +12,7 @@ pub(crate) struct DataProblem(Mutex<Option<Latest>>);
 #[derive(Debug)]
 struct Latest {
     last: Instant,
-    view: DataProblemView,
-}
-
-/// The problem of data connections at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DataProblemView {
-    /// Describes the last data connection that was refused or did not come.
-    pub what: String,
-    /// Time of the first one. Between it and the last one, there was at least one every ten minutes.
-    pub since: SystemTime,
-    /// Time of the last one.
-    pub last: SystemTime,
+    view: DataFacts,
 }
 
 impl DataProblem {
@@ -34,15 +24,15 @@ impl DataProblem {
     fn note_at(&self, what: String, last: Instant, time: SystemTime) {
         let mut latest = lock(&self.0);
         let since = latest.as_ref().filter(|latest| latest.is_recent(last)).map_or(time, |latest| latest.view.since);
-        *latest = Some(Latest { last, view: DataProblemView { what, since, last: time } });
+        *latest = Some(Latest { last, view: DataFacts { what, since, last: time } });
     }
 
     /// Returns the problem. `None` if none came within the last ten minutes.
-    pub(crate) fn view(&self) -> Option<DataProblemView> {
+    pub(crate) fn view(&self) -> Option<DataFacts> {
         self.view_at(Instant::now())
     }
 
-    fn view_at(&self, now: Instant) -> Option<DataProblemView> {
+    fn view_at(&self, now: Instant) -> Option<DataFacts> {
         lock(&self.0).as_ref().filter(|latest| latest.is_recent(now)).map(|latest| latest.view.clone())
     }
 }

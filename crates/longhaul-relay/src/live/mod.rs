@@ -23,10 +23,9 @@ pub(crate) mod throttle;
 pub(crate) mod verified;
 
 pub use counters::{CounterValues, Counters};
-pub use data_problem::DataProblemView;
 pub use distributions::{Distributions, LegFigures};
 pub use flow::{FlowState, FlowStateName};
 pub use histogram::{Bucket, HistogramValues};
 pub use how::How;
 pub use tally::{Rates, Tally};
-pub use verified::{Outcome, VerifyView, Whereabouts};
+pub use verified::{Outcome, VerifyView};

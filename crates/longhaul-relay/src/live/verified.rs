@@ -2,7 +2,7 @@
 
 use crate::lock::lock;
 use longhaul_config::Tunnel;
-use longhaul_core::health::{Stage, Trouble};
+use longhaul_core::health::{LastProbe, ProbeFacts, Stage, Trouble, Whereabouts};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
@@ -40,20 +40,6 @@ pub struct VerifyView {
     hops: Option<u8>,
     /// Whether a probe has reached the last relay.
     relays_answered: bool,
-}
-
-/// Where the address of a tunnel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
-    /// On this host.
-    Here,
-    /// On this host again. No probe has had a result since, so the last one says nothing.
-    Returned,
-    /// On another host, as on a backup relay.
-    Elsewhere {
-        /// Time since which it is there.
-        since: SystemTime,
-    },
 }
 
 /// Result of one probe.
@@ -209,6 +195,20 @@ impl History {
 
     fn view_mut(&self) -> MutexGuard<'_, VerifyView> {
         lock(&self.0)
+    }
+}
+
+impl VerifyView {
+    /// Returns what the rules of health read.
+    pub fn facts(&self) -> ProbeFacts<'_> {
+        let VerifyView { since, interval, timeout, hindrance, address, returned_at, results, .. } = self;
+        let (since, interval, timeout, address, returned_at) = (*since, *interval, *timeout, *address, *returned_at);
+        let last = results.back().map(|Outcome { at, hops, trouble, .. }| LastProbe {
+            at: *at,
+            hops: *hops,
+            trouble: trouble.as_ref(),
+        });
+        ProbeFacts { since, interval, timeout, hindrance: hindrance.as_deref(), address, returned_at, last }
     }
 }
 

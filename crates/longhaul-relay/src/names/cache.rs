@@ -5,6 +5,7 @@ use super::target::{Question, Targets, addresses};
 use crate::live::counters::Counters;
 use crate::lock::lock;
 use longhaul_config::{NextHop, Resolver as Choice};
+use longhaul_core::health::{NameFacts, Noted};
 use longhaul_core::names::{Absence, Answer, Ask, Cached, Outage, Outcome, Reply};
 use longhaul_units::show_duration;
 use std::collections::HashMap;
@@ -23,17 +24,6 @@ pub(crate) struct Names(Mutex<Known>);
 struct Known {
     resolver: Arc<Resolver>,
     names: HashMap<Question, Arc<Name>>,
-}
-
-/// The last answer for a name, as it was at one moment.
-#[derive(Clone, Debug)]
-pub struct NameView {
-    /// Whether it has an address, by the last good answer.
-    pub has_address: bool,
-    /// The outage, while no resolver answers for it.
-    pub outage: Option<Outage>,
-    /// The absence, if the last answer of a resolver was that it does not exist, or has no address.
-    pub absence: Option<Absence>,
 }
 
 /// One name.
@@ -97,17 +87,18 @@ impl Names {
     }
 
     /// Returns what is known of the name of `next_hop`. `None` if the hop is an address, or if no tunnel has it any more.
-    pub(crate) fn view(&self, next_hop: &NextHop) -> Option<NameView> {
+    pub(crate) fn view(&self, next_hop: &NextHop) -> Option<NameFacts> {
         if next_hop.address().is_some() {
             return None;
         }
         let name = lock(&self.0).names.get(&Question::of(next_hop)).cloned()?;
         let cached = lock(&name.cached);
         let targets = cached.last_good();
-        Some(NameView {
+        let noted = |why: &String, since: Instant| Noted { why: why.clone().into(), age: since.elapsed() };
+        Some(NameFacts {
             has_address: targets.is_some_and(|targets| targets.iter().any(|target| !target.addresses.is_empty())),
-            outage: cached.outage().cloned(),
-            absence: cached.absence().cloned(),
+            outage: cached.outage().map(|Outage { why, since, .. }| noted(why, *since)),
+            absence: cached.absence().map(|Absence { why, since }| noted(why, *since)),
         })
     }
 

@@ -26,6 +26,5 @@ mod system;
 mod target;
 mod unresolved;
 
-pub use cache::NameView;
 pub(super) use cache::Names;
 pub use unresolved::{Unresolved, unresolved};

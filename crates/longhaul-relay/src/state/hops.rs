@@ -4,9 +4,10 @@
 use crate::live::counters::Counters;
 use crate::live::failure_kind::FailureKind;
 use crate::lock::lock;
-use crate::names::{NameView, Names};
+use crate::names::Names;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_core::next_hop::{Change, Group, HopKey, HopView, Member, Thresholds};
+use longhaul_core::health::{HopFacts, NameFacts, Noted};
+use longhaul_core::next_hop::{Change, Group, HopKey, Member, Thresholds};
 use longhaul_units::show_duration;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,17 +23,17 @@ use tracing::{info, warn};
 pub(crate) struct Hops {
     group: Mutex<Group>,
     /// The last failure of each hop that has had one.
-    failures: Mutex<HashMap<HopKey, LastFailure>>,
+    failures: Mutex<HashMap<HopKey, Reason>>,
     /// The hops whose checks see only the connection, because a relay refuses the probe. A failed dial or check does not end
     /// that, so it is logged once.
-    refusing: Mutex<HashMap<HopKey, CheckRefusal>>,
+    refusing: Mutex<HashMap<HopKey, Reason>>,
     random: RandomState,
 }
 
-/// The last failure of a hop.
+/// A reason in a few words, and the time when it was first given.
 #[derive(Debug)]
-struct LastFailure {
-    what: Cow<'static, str>,
+struct Reason {
+    why: Cow<'static, str>,
     at: Instant,
 }
 
@@ -52,37 +53,6 @@ pub(crate) struct Failed {
     pub(crate) what: Cow<'static, str>,
     /// The address, the call and its error, for the log.
     pub(crate) why: String,
-}
-
-/// State of a next hop at one moment.
-#[derive(Clone, Debug)]
-pub struct NextHopView {
-    /// How the choice among next hops sees it.
-    pub choice: HopView,
-    /// Its last failed dial or check. `None` if none has failed since the tunnel has the hop.
-    pub last_failure: Option<FailureView>,
-    /// The last answer for its name. `None` if the hop is an address.
-    pub name: Option<NameView>,
-    /// The refusal because of which its checks see only the connection. `None` if they see all that they should.
-    pub check_refusal: Option<CheckRefusal>,
-}
-
-/// A relay that refuses the probes of checks.
-#[derive(Clone, Debug)]
-pub struct CheckRefusal {
-    /// The relay and its reason.
-    pub why: String,
-    /// Time of the first check that was refused.
-    pub since: Instant,
-}
-
-/// A failed dial or check of a next hop.
-#[derive(Clone, Debug)]
-pub struct FailureView {
-    /// Its kind in a few words, such as `refused`.
-    pub what: Cow<'static, str>,
-    /// Time since then.
-    pub age: Duration,
 }
 
 impl Hops {
@@ -127,8 +97,8 @@ impl Hops {
             Err(failed) => self.note(key, failed.what.clone()),
             Ok(Passed { refusal: Some(why), .. }) => {
                 let (why, mut refusing) = (why.clone(), lock(&self.refusing));
-                let since = refusing.get(&key).map_or(now, |refusal| refusal.since);
-                if refusing.insert(key, CheckRefusal { why: why.clone(), since }).is_none() {
+                let at = refusing.get(&key).map_or(now, |refusal| refusal.at);
+                if refusing.insert(key, Reason { why: why.clone().into(), at }).is_none() {
                     warn!(tunnel = %tunnel.name, next_hop = %tunnel.to[hop], %why, "checks see only the next hop's connection: the probe is refused");
                 }
             }
@@ -151,21 +121,27 @@ impl Hops {
         lock(&self.refusing).clear();
     }
 
-    /// Returns the state of each next hop of `tunnel`.
-    pub(super) fn view(&self, tunnel: &Tunnel, names: &Names) -> Vec<NextHopView> {
-        let name_views: Vec<Option<NameView>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
+    /// Returns the facts of each next hop of `tunnel`.
+    pub(super) fn view(&self, tunnel: &Tunnel, names: &Names) -> Vec<HopFacts> {
+        let name_views: Vec<Option<NameFacts>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
         let (group, failures, refusing) = (self.group(), lock(&self.failures), lock(&self.refusing));
         let now = Instant::now();
-        let view = |(Member { key, .. }, name): (Member, _)| NextHopView {
-            choice: group.view(key, now),
-            name,
-            last_failure: failures.get(&key).map(|failure| FailureView {
-                what: failure.what.clone(),
-                age: now.saturating_duration_since(failure.at),
-            }),
-            check_refusal: refusing.get(&key).cloned(),
+        let noted = |reasons: &HashMap<HopKey, Reason>, key: &HopKey| {
+            let noted =
+                |Reason { why, at }: &Reason| Noted { why: why.clone(), age: now.saturating_duration_since(*at) };
+            reasons.get(key).map(noted)
         };
-        members(tunnel).into_iter().zip(name_views).map(view).collect()
+        let view = |(hop, name): (&NextHop, _)| {
+            let Member { key, .. } = hop.member();
+            HopFacts {
+                next_hop: hop.to_string(),
+                choice: group.view(key, now),
+                last_failure: noted(&failures, &key),
+                name,
+                check_refusal: noted(&refusing, &key),
+            }
+        };
+        tunnel.to.iter().zip(name_views).map(view).collect()
     }
 
     /// Forgets the hops that `tunnel` does not have, except the state of those that have flows.
@@ -178,8 +154,8 @@ impl Hops {
     }
 
     /// Keeps the last failure of the hop `key`.
-    fn note(&self, key: HopKey, what: Cow<'static, str>) {
-        lock(&self.failures).insert(key, LastFailure { what, at: Instant::now() });
+    fn note(&self, key: HopKey, why: Cow<'static, str>) {
+        lock(&self.failures).insert(key, Reason { why, at: Instant::now() });
     }
 
     fn group(&self) -> MutexGuard<'_, Group> {

@@ -1,6 +1,7 @@
 //! The addresses on which the tunnels listen. When one leaves this host, its socket listens on, and no client reaches it.
 
 use crate::lock::lock;
+use longhaul_core::health::GoneAddress;
 use longhaul_sys::{Result, route};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,15 +17,6 @@ struct ListenAddress {
     address: SocketAddr,
     /// Time of the first look that did not find it. `None` while it is here.
     gone_since: Option<SystemTime>,
-}
-
-/// An address of a listener that is not of this host any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GoneAddress {
-    /// The address.
-    pub ip: IpAddr,
-    /// Time of the first look that did not find it.
-    pub since: SystemTime,
 }
 
 impl ListenAddresses {

@@ -20,10 +20,7 @@ pub(crate) mod shared;
 mod silence;
 mod views;
 
-pub use hops::{CheckRefusal, FailureView, NextHopView};
-pub use listen_addresses::GoneAddress;
 pub use load::{AddressLoad, Load, TunnelLoad};
-pub use queue::WaitView;
 pub use served_tunnel::ServedTunnel;
 pub use shared::Relay;
 pub use views::{GroupView, HopsView};

@@ -1,15 +1,13 @@
 //! What views show of the tunnels that are served.
 
 use crate::live::counters::{CounterValues, Counters};
-use crate::live::data_problem::DataProblemView;
 use crate::live::distributions::Distributions;
 use crate::live::registry::Registry;
 use crate::lock::lock;
 use crate::names::Names;
-use crate::state::hops::NextHopView;
-use crate::state::queue::WaitView;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::Tunnel;
+use longhaul_core::health::{DataFacts, HopFacts, Wait};
 use std::sync::{Arc, Mutex};
 use tracing::info;
 
@@ -23,11 +21,11 @@ pub struct HopsView {
     /// The tunnel, as it is served now.
     pub tunnel: Arc<Tunnel>,
     /// The state of each next hop, in the order of the tunnel's `to`.
-    pub hops: Vec<NextHopView>,
+    pub hops: Vec<HopFacts>,
     /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
-    pub waiting: Option<WaitView>,
+    pub waiting: Option<Wait>,
     /// The latest problem of its FTP data connections. `None` if there was none lately.
-    pub data_problem: Option<DataProblemView>,
+    pub data_problem: Option<DataFacts>,
 }
 
 /// State of a tunnel's next hops, and its counters, at one moment.
@@ -86,10 +84,10 @@ pub(super) fn log(views: &[HopsView]) {
     for HopsView { tunnel, hops, .. } in
         views.iter().filter(|view| view.hops.len() > 1 || view.tunnel.check.by.is_some())
     {
-        for (hop, NextHopView { choice: view, .. }) in tunnel.to.iter().zip(hops) {
+        for HopFacts { next_hop, choice: view, .. } in hops {
             info!(
                 tunnel = %tunnel.name,
-                next_hop = %hop,
+                %next_hop,
                 state = %view.state,
                 seconds = view.age.as_secs(),
                 flows_now = view.flows,

@@ -2,7 +2,7 @@
 
 use super::findings::{Findings, Relay};
 use super::prober::Plan;
-use longhaul_core::health::Stage;
+use longhaul_core::health::{Health, Stage};
 use longhaul_core::wire::answer::{Dial, Next};
 use longhaul_units::Bytes;
 use serde_json::{Value, json};
@@ -20,24 +20,13 @@ pub struct Verified {
     pub findings: Findings,
 }
 
-/// Whether a tunnel is whole. The worse one is greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// Every stage answered, and the payload came back whole.
-    Whole,
-    /// Somebody did not answer who may not know probes.
-    Unknown,
-    /// A stage is broken.
-    Broken,
-}
-
 impl Verified {
-    /// Returns whether the tunnel is whole.
-    pub fn verdict(&self) -> Verdict {
+    /// Returns the health of the tunnel: good, broken, or unknown if somebody did not answer who may not know probes.
+    pub fn health(&self) -> Health {
         match &self.findings.trouble {
-            None => Verdict::Whole,
-            Some(trouble) if trouble.is_certain => Verdict::Broken,
-            Some(_) => Verdict::Unknown,
+            None => Health::Good,
+            Some(trouble) if trouble.is_certain => Health::Broken,
+            Some(_) => Health::Unknown,
         }
     }
 
@@ -140,10 +129,10 @@ impl Verified {
         json!({
             "tunnel": self.tunnel,
             "address": self.plan.address.to_string(),
-            "verdict": match self.verdict() {
-                Verdict::Whole => "whole",
-                Verdict::Unknown => "unknown",
-                Verdict::Broken => "broken",
+            "verdict": match self.health() {
+                Health::Good => "whole",
+                Health::Broken => "broken",
+                _ => "unknown",
             },
             "stage": findings.trouble.as_ref().map(|trouble| trouble.stage.name(self.plan.hops)),
             "cause": findings.trouble.as_ref().map(|trouble| trouble.cause.name()),
@@ -168,15 +157,15 @@ pub fn json(verified: &[Verified]) -> String {
 
 /// Returns the line of a Nagios plugin about all of `verified`.
 pub fn nagios(verified: &[Verified]) -> String {
-    let of = |verdict| verified.iter().filter(move |tunnel| tunnel.verdict() == verdict).map(Verified::nagios_line);
-    let bad: Vec<_> = of(Verdict::Broken).chain(of(Verdict::Unknown)).collect();
-    let word = match verified.iter().map(Verified::verdict).max() {
-        Some(Verdict::Broken) => "CRITICAL",
-        Some(Verdict::Whole) => "OK",
-        Some(Verdict::Unknown) | None => "UNKNOWN",
+    let of = |health| verified.iter().filter(move |tunnel| tunnel.health() == health).map(Verified::nagios_line);
+    let bad: Vec<_> = of(Health::Broken).chain(of(Health::Unknown)).collect();
+    let word = match verified.iter().map(Verified::health).max() {
+        Some(Health::Broken) => "CRITICAL",
+        Some(Health::Good) => "OK",
+        _ => "UNKNOWN",
     };
     let what = match bad.is_empty() {
-        true => of(Verdict::Whole).collect::<Vec<_>>().join(", "),
+        true => of(Health::Good).collect::<Vec<_>>().join(", "),
         false => bad.join(", "),
     };
     let figures = verified.iter().filter_map(|tunnel| Some((&tunnel.tunnel, tunnel.findings.echo?)));

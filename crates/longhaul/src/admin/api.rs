@@ -3,6 +3,7 @@
 
 use super::answer::{self, Answer, Busy, busy, error, json, text, wrong_method};
 use super::collect;
+use super::health::Judged;
 use super::metrics::{self, Format};
 use super::page;
 use super::source::Source;
@@ -164,14 +165,14 @@ async fn healthz(source: &Source) -> Answer {
 
 async fn readyz(source: &Source) -> Answer {
     let Some(status) = daemon(source).await else { return text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER) };
-    let readiness = collect::readiness(source, &status);
-    let first = match readiness.phase {
-        Phase::Serving => readiness.ready.then_some("ready"),
+    let Judged { health, problems } = collect::judged(source, &status);
+    let first = match status.phase {
+        Phase::Serving => (!health.is_broken()).then_some("ready"),
         phase => Some(phase.text()),
     };
-    let problems = readiness.problems.iter().map(ToString::to_string);
-    let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    text(code, &first.map(String::from).into_iter().chain(problems).collect::<Vec<_>>().join("\n"))
+    let code = if health.is_broken() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let lines = first.map(String::from).into_iter().chain(problems.iter().map(ToString::to_string));
+    text(code, &lines.collect::<Vec<_>>().join("\n"))
 }
 
 async fn reload(source: &Source) -> Answer {

@@ -10,8 +10,7 @@
 //!   page/        the dashboard, a page in the binary
 //! source       access to the daemon and to the live flows
 //! collect      fills a Snapshot
-//!   verified     results of the daemon's own probes
-//! problems     finds the problems that every view tells
+//!   health       the facts that its health follows from, and what follows
 //! snapshot     the document that every view reads
 //!   manual_tests  its tables in docs/admin.md
 //! verdict      whether a Snapshot is whole, in one line
@@ -26,17 +25,16 @@ mod api;
 pub mod client;
 mod collect;
 mod connections;
+mod health;
 #[cfg(test)]
 mod manual_tests;
 mod metrics;
 mod page;
-mod problems;
 mod server;
 pub mod snapshot;
 mod socket;
 mod source;
 pub mod verdict;
-mod verified;
 
 pub use api::DrainProgress;
 pub(crate) use connections::descriptors;

@@ -5,8 +5,9 @@
 //! daemon does not send has its empty value.
 
 use crate::control::Phase;
-use crate::figures::age;
 pub use crate::resources::ResourceState;
+pub use longhaul_core::health::Health;
+use longhaul_core::health::lateness;
 pub use longhaul_core::next_hop::Availability as HopStateName;
 use longhaul_relay::CounterValues;
 pub use longhaul_relay::{FlowState, FlowStateName, LegState, Rates};
@@ -26,6 +27,7 @@ pub struct Snapshot {
     /// Time since the start, in seconds.
     pub uptime_seconds: f64,
     /// Phase of the process.
+    #[serde(with = "PhaseInJson")]
     pub phase: Phase,
     /// Time when the drain began, in seconds since 1970 (UTC). Absent in other phases.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,8 +35,11 @@ pub struct Snapshot {
     /// Why the last reload was refused. Absent after a successful one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reload_refused: Option<String>,
-    /// Whether it wants new connections: it serves, and no problem is fatal.
+    /// Whether it wants new connections: it is not broken.
     pub ready: bool,
+    /// How well it is.
+    #[serde(with = "HealthInJson")]
+    pub health: Health,
     /// The problems that it knows of, the fatal ones first.
     pub problems: Vec<Problem>,
     /// The tunnels, by name. Empty while the process stops.
@@ -61,36 +66,31 @@ impl Snapshot {
 
 /// Something that does not work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(from = "ProblemInJson", into = "ProblemInJson")]
 pub struct Problem {
-    /// Name of the tunnel. Absent if it is none of a tunnel.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Name of the tunnel. `None` if it is none of a tunnel.
     pub tunnel: Option<String>,
+    /// The health of the tunnel, or of the process, because of it.
+    pub health: Health,
     /// The part that does not work, such as `next hop`.
     pub stage: String,
     /// Describes the problem.
     pub what: String,
     /// Time when it began, in seconds since 1970 (UTC).
     pub since_unix_seconds: f64,
-    /// Whether new flows of the tunnel cannot be served.
-    pub fatal: bool,
-    /// Whether it is doubtful that new flows of the tunnel are served. False if the problem is fatal.
-    pub doubtful: bool,
 }
 
 impl Problem {
-    /// Returns the word before the problem in every view.
-    pub fn word(&self) -> &'static str {
-        if self.fatal { "BROKEN" } else { "warning" }
+    /// Returns the tunnel and the stage: `tunnel ssh, WAN`.
+    pub(super) fn place(&self) -> String {
+        let tunnel = self.tunnel.as_ref().map(|tunnel| format!("tunnel {tunnel}, ")).unwrap_or_default();
+        tunnel + &self.stage
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(tunnel) = &self.tunnel {
-            write!(f, "tunnel {tunnel}, ")?;
-        }
-        write!(f, "{}: {}", self.stage, self.what)
+        write!(f, "{}: {}", self.place(), self.what)
     }
 }
 
@@ -104,6 +104,9 @@ pub struct TunnelState {
     pub listen: String,
     /// Whether it accepts connections.
     pub listening: bool,
+    /// How well it is, by its problems.
+    #[serde(with = "HealthInJson")]
+    pub health: Health,
     /// Its next hops, as configured.
     pub to: Vec<String>,
     /// The state of each of them, in the same order.
@@ -127,9 +130,6 @@ pub struct TunnelState {
     /// Rates of its flows since an earlier snapshot. Only in a view that keeps that one; not in the JSON.
     #[serde(skip)]
     pub rates: Rates,
-    /// Whether a problem of it is fatal. `None` without a problem. Not in the JSON: `problems` say it.
-    #[serde(skip)]
-    pub problem: Option<bool>,
 }
 
 /// Results of the daemon's own probes of a tunnel.
@@ -138,6 +138,9 @@ pub struct TunnelState {
 pub struct VerifyState {
     /// By the last probe.
     pub state: VerifyStateName,
+    /// How well the tunnel is by the last probe, if there is no newer result although one is due.
+    #[serde(with = "HealthInJson")]
+    pub health: Health,
     /// Time since which it has this state, and the same stage and cause, in seconds since 1970 (UTC).
     pub since_unix_seconds: f64,
     /// Time of the last result, in seconds since 1970 (UTC). Absent before the first one.
@@ -161,15 +164,13 @@ pub struct VerifyState {
     pub hindrance: Option<String>,
     /// Whether another host has the tunnel's address, as on a backup relay.
     pub elsewhere: bool,
-    /// Whether the address has come back to this host, and no probe has had a result since. Not in the JSON: `no_newer` says it.
-    #[serde(skip)]
-    pub returned: bool,
     /// Time since which another host has the address, in seconds since 1970 (UTC). Only for the metrics.
     #[serde(skip)]
     pub elsewhere_since_unix_seconds: Option<f64>,
-    /// Time when the address came back, until the next result, in seconds since 1970 (UTC). Only for the metrics and the problems.
+    /// Time from which a newer result is waited for, in seconds since 1970 (UTC). Absent before the first result. Only for the
+    /// metrics.
     #[serde(skip)]
-    pub returned_unix_seconds: Option<f64>,
+    pub waited_since_unix_seconds: Option<f64>,
     /// Whether no result has come for longer than the interval and a probe's maximum time.
     pub overdue: bool,
     /// Why there is no newer result. Absent if none is overdue and a probe can be made.
@@ -180,54 +181,12 @@ pub struct VerifyState {
 }
 
 impl VerifyState {
-    /// Returns whether the last result is the newest that can be expected. Otherwise the state may have changed since then.
-    pub fn is_current(&self) -> bool {
-        self.no_newer.is_none()
-    }
-
-    /// Returns whether the stage that the last result names may still be broken: the result is current, or the address left so
-    /// short a time after it that it may be back at once, or is back. `now` is in seconds since 1970 (UTC).
-    pub(super) fn may_be_broken(&self, now: f64) -> bool {
-        let is_broken = self.state == VerifyStateName::Broken;
-        is_broken && (self.is_current() || self.was_elsewhere() && self.age(now) <= ELSEWHERE_DOUBT)
-    }
-
-    /// Returns whether another host has the address, or had it after the last result.
-    pub(super) fn was_elsewhere(&self) -> bool {
-        self.elsewhere || self.returned
-    }
-
-    /// Returns whether another host has the address, and what failed `age` seconds ago did so too long ago to count. While a
-    /// tunnel is broken through both relays, keepalived gives each of them the address more often.
-    pub(super) fn is_old_and_elsewhere(&self, age: f64) -> bool {
-        self.elsewhere && age > ELSEWHERE_DOUBT
-    }
-
-    /// Returns the time from which a newer result is waited for, in seconds since 1970 (UTC): that of the last result, or that of the
-    /// return of the address if that was later. `None` before both.
-    pub(super) fn waited_since(&self) -> Option<f64> {
-        self.last_unix_seconds.into_iter().chain(self.returned_unix_seconds).reduce(f64::max)
-    }
-
-    /// Returns the age of the last result in seconds. `now` is in seconds since 1970 (UTC).
-    pub(super) fn age(&self, now: f64) -> f64 {
-        now - self.last_unix_seconds.unwrap_or(self.since_unix_seconds)
-    }
-
-    /// Returns the age of the last result and why there is no newer one, as views write it after the state:
-    /// `; last result 10s ago, no newer one: no flow is free`. Before the first result, only why there is none. Empty if a newer
-    /// one is not due. `now` is in seconds since 1970 (UTC).
+    /// Returns the age of the last result and why there is no newer one, as views write it after the state. `now` is in seconds
+    /// since 1970 (UTC).
     pub fn lateness(&self, now: f64) -> String {
-        match (&self.no_newer, self.last_unix_seconds) {
-            (Some(why), Some(last)) => format!("; last result {} ago, no newer one: {why}", age(now - last)),
-            (Some(why), None) => format!(": {why}"),
-            (None, _) => String::new(),
-        }
+        lateness(self.no_newer.as_deref(), self.last_unix_seconds.map(|last| now - last))
     }
 }
-
-/// Time in seconds for which a failure counts after the address has left.
-const ELSEWHERE_DOUBT: f64 = 120.0;
 
 /// State of a tunnel by the daemon's own probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -272,9 +231,12 @@ pub struct VerifyResult {
 pub struct HopState {
     /// The next hop, as configured.
     pub next_hop: String,
-    /// Its state.
+    /// Whether it may be dialled.
     #[serde(with = "HopStateInJson")]
     pub state: HopStateName,
+    /// How well it is.
+    #[serde(with = "HealthInJson")]
+    pub health: Health,
     /// Time since it last changed its state, in seconds.
     pub state_seconds: f64,
     /// Number of flows to it, with those that are being dialled.
@@ -329,7 +291,7 @@ pub struct NameState {
 }
 
 /// Names of the states in JSON. They are here, and not in longhaul-core, because that crate knows no JSON. Code uses
-/// [`HopStateName`]; serde refuses to compile if the variants differ.
+/// [`HopStateName`], [`Phase`] and [`Health`]; serde refuses to compile if the variants differ.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "HopStateName", rename_all = "kebab-case")]
 enum HopStateInJson {
@@ -337,6 +299,61 @@ enum HopStateInJson {
     SlowStart,
     Ejected,
     Down,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Phase", rename_all = "kebab-case")]
+enum PhaseInJson {
+    Serving,
+    Draining,
+    Stopping,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Health", rename_all = "kebab-case")]
+enum HealthInJson {
+    Good,
+    Waiting,
+    Unknown,
+    Failing,
+    Stalled,
+    Doubtful,
+    Broken,
+}
+
+/// A [`Problem`] in JSON. Programs that were written before `health` read `fatal` and `doubtful`, and older daemons send only those.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ProblemInJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tunnel: Option<String>,
+    #[serde(with = "HealthInJson")]
+    health: Health,
+    stage: String,
+    what: String,
+    since_unix_seconds: f64,
+    fatal: bool,
+    doubtful: bool,
+}
+
+impl From<Problem> for ProblemInJson {
+    fn from(problem: Problem) -> ProblemInJson {
+        let Problem { tunnel, health, stage, what, since_unix_seconds } = problem;
+        let (fatal, doubtful) = (health.is_broken(), health.is_doubtful());
+        ProblemInJson { tunnel, health, stage, what, since_unix_seconds, fatal, doubtful }
+    }
+}
+
+impl From<ProblemInJson> for Problem {
+    fn from(json: ProblemInJson) -> Problem {
+        let ProblemInJson { tunnel, stage, what, since_unix_seconds, .. } = json;
+        let health = match json.health {
+            Health::Unknown if json.fatal => Health::Broken,
+            Health::Unknown if json.doubtful => Health::Doubtful,
+            health => health,
+        };
+        Problem { tunnel, health, stage, what, since_unix_seconds }
+    }
 }
 
 /// Events of the control socket and of the HTTP listener, since the start.

@@ -1,28 +1,43 @@
-//! Whether the daemon is whole, in one line: the first line of `longhaul status` and of `longhaul top`.
+//! How views show a [`Health`]: whether the daemon is whole, in one line, which is the first of `longhaul status` and of
+//! `longhaul top`; and the words for each.
 
-use super::snapshot::{Problem, Snapshot, VerifyState, VerifyStateName};
+use super::snapshot::{Health, Problem, Snapshot};
 use crate::control::Phase;
 use crate::figures::count;
+use longhaul_core::health::of_daemon;
 
-/// Whether the daemon is whole. The worse one is greater.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// No problem is known.
-    #[default]
-    Whole,
-    /// There are problems. None of them says that new flows are not served.
-    Warned,
-    /// No problem is fatal, but new flows of a tunnel may not be served.
-    Doubtful,
-    /// New flows of a tunnel are not served.
-    NotWhole,
+/// Words of the views for a health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// The beginning of the first line.
+    pub first: &'static str,
+    /// Before a problem.
+    pub problem: &'static str,
+    /// The state of a tunnel that listens, in a table.
+    pub tunnel: &'static str,
+    /// The result of the daemon's own probes, in a table.
+    pub verify: &'static str,
+}
+
+impl Words {
+    /// Returns the words for `health`.
+    pub fn of(health: Health) -> Words {
+        let (first, problem, tunnel, verify) = match health {
+            Health::Good => ("WHOLE: ", "", "listening", "whole"),
+            Health::Waiting => ("WHOLE: ", "", "listening", "pending"),
+            Health::Unknown | Health::Failing => ("WHOLE, with ", "warning", "warning", "overdue"),
+            Health::Stalled | Health::Doubtful => ("WHOLE, but DOUBTFUL: ", "warning", "warning", "overdue"),
+            Health::Broken => ("NOT WHOLE", "BROKEN", "BROKEN", "BROKEN"),
+        };
+        Words { first, problem, tunnel, verify }
+    }
 }
 
 /// The answer to "is it whole, and if not, which stage of which tunnel since when".
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
-    /// Whether it is whole.
-    pub standing: Standing,
+    /// How well the daemon is.
+    pub health: Health,
     /// Time since which a problem is fatal, or the daemon drains, in seconds since 1970 (UTC). Absent without either.
     since_unix_seconds: Option<f64>,
     text: String,
@@ -31,34 +46,37 @@ pub struct Verdict {
 impl Verdict {
     /// Returns the verdict on `snapshot`.
     pub fn of(snapshot: &Snapshot) -> Verdict {
-        let fatal: Vec<&Problem> = snapshot.problems.iter().filter(|problem| problem.fatal).collect();
-        if let Some(first) = fatal.first() {
-            let since = fatal.iter().map(|problem| problem.since_unix_seconds).fold(f64::INFINITY, f64::min);
-            let place = first.tunnel.as_ref().map(|tunnel| format!("tunnel {tunnel}, ")).unwrap_or_default();
-            let more = if fatal.len() > 1 { format!(", and {} more", fatal.len() - 1) } else { String::new() };
-            let text = format!("{place}{}{more}", first.stage);
-            return Verdict { standing: Standing::NotWhole, since_unix_seconds: Some(since), text };
-        }
-        let (standing, text) = match (snapshot.phase, snapshot.problems.len()) {
-            (Phase::Draining, _) => (Standing::NotWhole, draining(snapshot)),
-            (Phase::Stopping, _) => (Standing::NotWhole, "stopping; the daemon ends with its last flow".into()),
-            (Phase::Serving, _) if !snapshot.ready => (Standing::NotWhole, "the daemon is not ready".into()),
-            (Phase::Serving, 0) => (Standing::Whole, format!("no problem is known; {}", verified(snapshot))),
-            (Phase::Serving, problems) => match doubt(snapshot) {
-                Some(text) => (Standing::Doubtful, text),
-                None => (Standing::Warned, format!("with {}", count(problems, "warning"))),
-            },
+        let Snapshot { phase, ready, problems, .. } = snapshot;
+        // An older daemon sends no health of its own.
+        let health = match of_daemon(*phase, problems.iter().map(|problem| problem.health)) {
+            _ if !ready => Health::Broken,
+            health => health,
         };
-        Verdict { standing, since_unix_seconds: snapshot.draining_since_unix_seconds, text }
+        let broken = || problems.iter().filter(|problem| problem.health.is_broken());
+        let since = broken().map(|problem| problem.since_unix_seconds).reduce(f64::min);
+        let (since_unix_seconds, text) = match (phase, health) {
+            (Phase::Draining, _) => (snapshot.draining_since_unix_seconds, draining(snapshot)),
+            (Phase::Stopping, _) => (None, "stopping; the daemon ends with its last flow".into()),
+            (Phase::Serving, Health::Good | Health::Waiting) => (None, verified(snapshot)),
+            (Phase::Serving, Health::Unknown | Health::Failing) => (None, count(problems.len(), "warning")),
+            (Phase::Serving, Health::Stalled | Health::Doubtful) => {
+                let doubtful = problems.iter().filter(|problem| problem.health.is_doubtful());
+                (None, first(doubtful, ToString::to_string))
+            }
+            (Phase::Serving, Health::Broken) if since.is_none() => (None, "the daemon is not ready".into()),
+            (Phase::Serving, Health::Broken) => (since, first(broken(), Problem::place)),
+        };
+        Verdict { health, since_unix_seconds, text }
     }
 
     /// Returns the line. `when` writes a time in seconds since 1970: `for 2m05s`.
     pub fn line(&self, when: impl Fn(f64) -> String) -> String {
-        match (self.standing, self.since_unix_seconds) {
-            (Standing::NotWhole, Some(since)) => format!("NOT WHOLE {}: {}", when(since), self.text),
-            (Standing::NotWhole, None) => format!("NOT WHOLE: {}", self.text),
-            (Standing::Warned | Standing::Doubtful, _) => format!("WHOLE, {}", self.text),
-            (Standing::Whole, _) => format!("WHOLE: {}", self.text),
+        let Verdict { health, since_unix_seconds, text } = self;
+        let first = Words::of(*health).first;
+        match (health, since_unix_seconds) {
+            (Health::Broken, Some(since)) => format!("{first} {}: {text}", when(*since)),
+            (Health::Broken, None) => format!("{first}: {text}"),
+            _ => format!("{first}{text}"),
         }
     }
 }
@@ -70,64 +88,73 @@ fn draining(snapshot: &Snapshot) -> String {
     format!("draining, new connections {clients}; `longhaul drain --undo` ends that")
 }
 
-/// Returns the text for problems of which one is doubtful: new flows of its tunnel may not be served. `None` if none is.
-fn doubt(snapshot: &Snapshot) -> Option<String> {
-    let mut doubtful = snapshot.problems.iter().filter(|problem| problem.doubtful);
-    let (first, more) = (doubtful.next()?, doubtful.count());
-    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    Some(format!("but DOUBTFUL: {first}{more}"))
+/// Returns the first of `problems` as `write` writes it, and the number of the others.
+fn first<'a>(mut problems: impl Iterator<Item = &'a Problem>, write: impl Fn(&Problem) -> String) -> String {
+    let first = problems.next().map(write).unwrap_or_default();
+    match problems.count() {
+        0 => first,
+        more => format!("{first}, and {more} more"),
+    }
 }
 
 /// Returns how many tunnels the daemon's own probes have found whole, without those whose newer result is missing. The others
 /// are whole as far as the daemon sees.
 fn verified(snapshot: &Snapshot) -> String {
-    let is_whole = |verify: &VerifyState| verify.state == VerifyStateName::Whole && verify.is_current();
-    let whole = snapshot.tunnels.iter().filter(|tunnel| tunnel.verify.as_ref().is_some_and(is_whole)).count();
-    format!("verified: {whole} of {}", count(snapshot.tunnels.len(), "tunnel"))
+    let verified = snapshot.tunnels.iter().filter_map(|tunnel| tunnel.verify.as_ref());
+    let whole = verified.filter(|verify| verify.health == Health::Good).count();
+    format!("no problem is known; verified: {whole} of {}", count(snapshot.tunnels.len(), "tunnel"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::TunnelState;
+    use crate::admin::snapshot::{TunnelState, VerifyState};
 
     #[test]
     fn the_line_says_whether_it_is_whole_and_if_not_where_and_since_when() {
-        let problem = |tunnel: Option<&str>, since_unix_seconds, fatal| Problem {
+        let problem = |tunnel: Option<&str>, since_unix_seconds, health| Problem {
             tunnel: tunnel.map(Into::into),
             stage: "WAN".into(),
             since_unix_seconds,
-            fatal,
+            health,
             ..Problem::default()
         };
         let whole = Snapshot { ready: true, ..Snapshot::default() };
         let said = |snapshot: Snapshot| {
             let verdict = Verdict::of(&snapshot);
-            (verdict.standing, verdict.line(|since| format!("since {since}")))
+            (verdict.health, verdict.line(|since| format!("since {since}")))
         };
         let with = |problems, ready| said(Snapshot { problems, ready, ..whole.clone() });
-        assert_eq!(
-            with(vec![], true),
-            (Standing::Whole, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into())
-        );
+        assert_eq!(with(vec![], true), (Health::Good, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into()));
         let undrained = Snapshot { draining_since_unix_seconds: Some(3.0), ..whole.clone() };
-        assert_eq!(said(undrained), with(vec![], true), "the standing decides");
-        let verify = VerifyState { state: VerifyStateName::Whole, ..VerifyState::default() };
-        let stopped = VerifyState { no_newer: Some("overdue".into()), ..verify.clone() };
+        assert_eq!(said(undrained), with(vec![], true), "the phase decides");
+        let verify = VerifyState { health: Health::Good, ..VerifyState::default() };
+        let stopped = VerifyState { health: Health::Unknown, ..verify.clone() };
         let tunnel = |verify| TunnelState { verify: Some(verify), ..TunnelState::default() };
         let verified = Snapshot { tunnels: vec![tunnel(verify), tunnel(stopped)], ..whole.clone() };
         assert_eq!(said(verified).1, "WHOLE: no problem is known; verified: 1 of 2 tunnels");
-        let warned = vec![problem(Some("t"), 1.0, false)];
-        assert_eq!(with(warned, true), (Standing::Warned, "WHOLE, with 1 warning".into()));
-        let doubtful = Problem { doubtful: true, what: "7 dials failed".into(), ..problem(Some("t"), 1.0, false) };
+        let warned = vec![problem(Some("t"), 1.0, Health::Failing)];
+        assert_eq!(with(warned, true), (Health::Failing, "WHOLE, with 1 warning".into()));
+        let doubtful = Problem {
+            health: Health::Doubtful,
+            what: "7 dials failed".into(),
+            ..problem(Some("t"), 1.0, Health::Failing)
+        };
         let text = "WHOLE, but DOUBTFUL: tunnel t, WAN: 7 dials failed";
-        assert_eq!(with(vec![doubtful.clone(), problem(None, 1.0, false)], true), (Standing::Doubtful, text.into()));
+        assert_eq!(
+            with(vec![doubtful.clone(), problem(None, 1.0, Health::Failing)], true),
+            (Health::Doubtful, text.into())
+        );
         let two = with(vec![doubtful.clone(), doubtful.clone()], true);
-        assert_eq!(two, (Standing::Doubtful, format!("{text}, and 1 more")));
-        let (standing, line) = with(vec![problem(Some("t"), 9.0, true), doubtful], false);
-        assert!(standing == Standing::NotWhole && line == "NOT WHOLE since 9: tunnel t, WAN", "{line}");
-        let broken = vec![problem(Some("t"), 9.0, true), problem(None, 7.0, true), problem(None, 1.0, false)];
-        assert_eq!(with(broken, false), (Standing::NotWhole, "NOT WHOLE since 7: tunnel t, WAN, and 1 more".into()));
+        assert_eq!(two, (Health::Doubtful, format!("{text}, and 1 more")));
+        let (health, line) = with(vec![problem(Some("t"), 9.0, Health::Broken), doubtful], false);
+        assert!(health == Health::Broken && line == "NOT WHOLE since 9: tunnel t, WAN", "{line}");
+        let broken = vec![
+            problem(Some("t"), 9.0, Health::Broken),
+            problem(None, 7.0, Health::Broken),
+            problem(None, 1.0, Health::Failing),
+        ];
+        assert_eq!(with(broken, false), (Health::Broken, "NOT WHOLE since 7: tunnel t, WAN, and 1 more".into()));
         let drains = |listening| Snapshot {
             phase: Phase::Draining,
             draining_since_unix_seconds: Some(3.0),
@@ -139,8 +166,8 @@ mod tests {
         assert_eq!(said(drains(true)).1, line("are still accepted"));
         assert_eq!(said(drains(false)).1, line("are refused"));
         for phase in [Phase::Serving, Phase::Draining, Phase::Stopping] {
-            let (standing, line) = said(Snapshot { phase, ..Snapshot::default() });
-            assert!(standing == Standing::NotWhole && line.starts_with("NOT WHOLE: "), "{line}");
+            let (health, line) = said(Snapshot { phase, ..Snapshot::default() });
+            assert!(health == Health::Broken && line.starts_with("NOT WHOLE: "), "{line}");
         }
     }
 }

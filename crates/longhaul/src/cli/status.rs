@@ -7,7 +7,7 @@ use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{
     FlowState, HopState, LegState, Problem, ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName,
 };
-use longhaul::admin::verdict::Verdict;
+use longhaul::admin::verdict::{Verdict, Words};
 use longhaul::control::Phase;
 use longhaul::figures::{age, bytes, count, rtt};
 use std::io::{self, IsTerminal};
@@ -102,7 +102,7 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
     let lasting = |since| format!("for {}", age(snapshot.unix_seconds() - since));
     let mut text = format!("{}\n", Verdict::of(snapshot).line(lasting));
     for problem in &snapshot.problems {
-        text += &format!("{}: {}\n", problem.word(), problem_line(problem, snapshot));
+        text += &format!("{}: {}\n", Words::of(problem.health).problem, problem_line(problem, snapshot));
     }
     text += &format!("longhaul {version}, pid {pid}, up {up}, {phase}\n");
     let verifies = tunnels.iter().any(|tunnel| tunnel.verify.is_some());
@@ -141,7 +141,7 @@ fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
         VerifyStateName::Pending => format!("no result yet{late}"),
         VerifyStateName::Whole => format!("whole, for {since}{late}"),
         VerifyStateName::Broken => {
-            let word = if verify.is_current() { "BROKEN" } else { "broken" };
+            let word = if verify.health.is_broken() { "BROKEN" } else { "broken" };
             format!("{word} at the {}: {}, for {since}{late}", text(&verify.stage), text(&verify.cause))
         }
     }
@@ -275,6 +275,7 @@ const FLOWS_ON_A_TERMINAL: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul::admin::snapshot::Health;
 
     #[test]
     fn the_text_has_a_line_for_each_tunnel_and_flow() {
@@ -291,6 +292,7 @@ mod tests {
             flows_now: 1,
             verify: Some(VerifyState {
                 state: VerifyStateName::Broken,
+                health: Health::Broken,
                 since_unix_seconds: 31.0,
                 interval_seconds: 30.0,
                 stage: Some("WAN".into()),
@@ -304,8 +306,7 @@ mod tests {
             stage: "next hop".into(),
             what: "b:1 is down".into(),
             since_unix_seconds: 1.0,
-            fatal: true,
-            doubtful: false,
+            health: Health::Broken,
         };
         let dial = LegState {
             rtt_ms: Some(63.2),

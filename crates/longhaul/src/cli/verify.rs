@@ -6,10 +6,11 @@ use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{Snapshot, TunnelState};
 use longhaul::figures::count;
 use longhaul_config::{Config, Message, NextHop, Severity, Tunnel};
+use longhaul_core::health::Health;
 use longhaul_core::proxy_header::Accepts;
 use longhaul_core::wire::probe::MAX_ECHO_BYTES;
 use longhaul_core::wire::proof::Key;
-use longhaul_relay::verify::{self, MIN_ECHO_BYTES, Plan, Verdict, Verified};
+use longhaul_relay::verify::{self, MIN_ECHO_BYTES, Plan, Verified};
 use longhaul_units::{Bytes, Rate};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -79,12 +80,12 @@ pub(super) fn verify(flags: &VerifyFlags, logs: logs::LogFlags) -> ExitCode {
         (_, true) => print(&verify::nagios(&verified)),
         _ => print(&verified.iter().map(Verified::text).collect::<String>()),
     };
-    match verified.iter().map(Verified::verdict).max() {
+    match verified.iter().map(Verified::health).max() {
         // Then an error of stdout counts.
-        Some(Verdict::Whole) => printed,
-        Some(Verdict::Broken) if flags.nagios => ExitCode::from(BROKEN),
-        Some(Verdict::Broken) => ExitCode::FAILURE,
-        Some(Verdict::Unknown) | None => ExitCode::from(UNKNOWN),
+        Some(Health::Good) => printed,
+        Some(Health::Broken) if flags.nagios => ExitCode::from(BROKEN),
+        Some(Health::Broken) => ExitCode::FAILURE,
+        _ => ExitCode::from(UNKNOWN),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::column::{Column, Key, Width};
 use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState, VerifyStateName};
+use crate::admin::verdict::Words;
 use crate::figures;
 use longhaul_core::path::limit::Limit;
 use std::borrow::Cow;
@@ -232,31 +233,20 @@ pub(super) const TUNNEL_COLUMNS: &[Column<TunnelState>] = &[
 
 /// Returns the word for the state of a tunnel.
 pub(super) fn tunnel_state(row: &TunnelState) -> &'static str {
-    match (row.listening, row.problem) {
-        (_, Some(true)) => "BROKEN",
-        (false, _) => "closed",
-        (true, Some(false)) => "warning",
-        (true, None) => "listening",
-    }
+    if row.listening || row.health.is_broken() { Words::of(row.health).tunnel } else { "closed" }
 }
 
 /// Returns the result of the daemon's own probes of a tunnel, or a dash if it makes none.
 fn verified(row: &TunnelState) -> &'static str {
-    // A broken result is a fatal problem only while it is current, so the others must not look like it.
-    let is_late = |verify: &VerifyState| verify.state == VerifyStateName::Broken && !verify.is_current();
-    match &row.verify {
-        Some(verify) if verify.overdue || is_late(verify) => "overdue",
-        Some(verify) => verify_state(verify),
-        None => "-",
-    }
+    row.verify.as_ref().map_or("-", |verify| Words::of(verify.health).verify)
 }
 
 /// Returns the word for the state of a tunnel by the daemon's own probes.
 pub(super) fn verify_state(verify: &VerifyState) -> &'static str {
     match verify.state {
         VerifyStateName::Whole => "whole",
-        VerifyStateName::Broken if !verify.is_current() => "broken",
-        VerifyStateName::Broken => "BROKEN",
+        VerifyStateName::Broken if verify.health.is_broken() => "BROKEN",
+        VerifyStateName::Broken => "broken",
         VerifyStateName::Pending => "pending",
     }
 }

@@ -1,27 +1,23 @@
 //! Rates: the bytes between two snapshots, divided by the time between them on the daemon's own clock.
 
-use crate::admin::snapshot::{Rates, Snapshot, TunnelState};
+use crate::admin::snapshot::{Health, Rates, Snapshot, TunnelState};
 use longhaul_relay::{CounterValues, Tally};
 use std::collections::HashMap;
 
 /// Fills the rates of `snapshot` since `before`, the last snapshot of the same daemon, and sorts the tunnels: those with a problem
 /// come first.
 pub(super) fn fill(snapshot: &mut Snapshot, before: Option<&Snapshot>) {
-    for tunnel in &mut snapshot.tunnels {
-        let of_it = snapshot.problems.iter().filter(|problem| problem.tunnel.as_deref() == Some(&tunnel.name));
-        tunnel.problem = of_it.map(|problem| problem.fatal).max();
-    }
     // Without time between the two, there is no rate. A daemon that started again with the same pid has gone back in time.
     let before = before.filter(|before| before.pid == snapshot.pid && before.uptime_seconds < snapshot.uptime_seconds);
     if let Some(before) = before {
         rate(snapshot, before, snapshot.uptime_seconds - before.uptime_seconds);
     }
     // The sort is stable, so tunnels with equal problems stay in the order of their names.
-    snapshot.tunnels.sort_by_key(|tunnel| match (tunnel.problem, tunnel.listening) {
-        (Some(true), _) => 0,
+    snapshot.tunnels.sort_by_key(|tunnel| match (tunnel.health, tunnel.listening) {
+        (Health::Broken, _) => 0,
         (_, false) => 1,
-        (Some(false), _) => 2,
-        (None, _) => 3,
+        (Health::Good | Health::Waiting, true) => 3,
+        (_, true) => 2,
     });
 }
 
@@ -46,14 +42,19 @@ fn rate(snapshot: &mut Snapshot, before: &Snapshot, seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::{FlowState, Problem};
+    use crate::admin::snapshot::FlowState;
 
     fn flow(number: u64, tunnel: &str, up_bytes: u64, down_bytes: u64) -> FlowState {
         FlowState { flow: number, tunnel: tunnel.into(), up_bytes, down_bytes, ..FlowState::default() }
     }
 
     fn snapshot(uptime_seconds: f64, flows: Vec<FlowState>) -> Snapshot {
-        let tunnel = |name: &str| TunnelState { name: name.into(), listening: true, ..TunnelState::default() };
+        let tunnel = |name: &str| TunnelState {
+            name: name.into(),
+            listening: true,
+            health: Health::Good,
+            ..TunnelState::default()
+        };
         let tunnels = vec![tunnel("a"), tunnel("b")];
         let mut snapshot = Snapshot { pid: 7, uptime_seconds, tunnels, ..Snapshot::default() };
         snapshot.counters.bytes_up = flows.iter().map(|flow| flow.up_bytes).sum();
@@ -98,15 +99,13 @@ mod tests {
     #[test]
     fn tunnels_with_problems_come_first() {
         let mut state = snapshot(1.0, Vec::new());
-        for name in ["c", "d", "e"] {
+        for (name, health) in [("c", Health::Good), ("d", Health::Broken), ("e", Health::Good)] {
             let listening = name != "c";
-            state.tunnels.push(TunnelState { name: name.into(), listening, ..TunnelState::default() });
+            state.tunnels.push(TunnelState { name: name.into(), listening, health, ..TunnelState::default() });
         }
-        let problem = |tunnel: &str, fatal| Problem { tunnel: Some(tunnel.into()), fatal, ..Problem::default() };
-        state.problems = vec![problem("d", true), problem("d", false), problem("b", false)];
+        state.tunnels[1].health = Health::Failing;
         let snapshot = filled(state, None);
         let order: Vec<&str> = snapshot.tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
         assert_eq!(order, ["d", "c", "b", "a", "e"]);
-        assert_eq!(snapshot.tunnels[0].problem, Some(true));
     }
 }

@@ -2,8 +2,8 @@
 //! says it, and the colour only repeats it.
 
 use super::model::{Contact, Gone, Model};
-use crate::admin::snapshot::Snapshot;
-use crate::admin::verdict::{Standing, Verdict};
+use crate::admin::snapshot::{Health, Snapshot};
+use crate::admin::verdict::{Verdict, Words};
 use crate::figures;
 
 /// How good the news is.
@@ -44,12 +44,16 @@ pub(super) fn verdict(model: &Model) -> Said {
 
 fn of_picture(picture: &Snapshot, model: &Model) -> Said {
     let verdict = Verdict::of(picture);
-    let tone = match verdict.standing {
-        Standing::Whole => Tone::Good,
-        Standing::Warned | Standing::Doubtful => Tone::Warning,
-        Standing::NotWhole => Tone::Bad,
-    };
-    (tone, verdict.line(|since| since_when(since, model)))
+    (tone(verdict.health), verdict.line(|since| since_when(since, model)))
+}
+
+/// Returns how good the news of `health` is.
+pub(super) fn tone(health: Health) -> Tone {
+    match health {
+        Health::Good | Health::Waiting => Tone::Good,
+        Health::Unknown | Health::Failing | Health::Stalled | Health::Doubtful => Tone::Warning,
+        Health::Broken => Tone::Bad,
+    }
 }
 
 /// Returns the reasons below the verdict, the worst first.
@@ -66,11 +70,10 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
         ));
     }
     let Some((picture, _)) = &model.picture else { return said };
-    let tone = |tone| if model.contact == Contact::Up { tone } else { Tone::Past };
     said.extend(picture.problems.iter().map(|problem| {
-        let news = if problem.fatal { Tone::Bad } else { Tone::Warning };
+        let tone = if model.contact == Contact::Up { tone(problem.health) } else { Tone::Past };
         let since = since_when(problem.since_unix_seconds, model);
-        (tone(news), format!("{} {since}: {problem}", problem.word()))
+        (tone, format!("{} {since}: {problem}", Words::of(problem.health).problem))
     }));
     said
 }
@@ -101,7 +104,7 @@ pub(super) fn time(unix_seconds: f64, model: &Model) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::{Problem, Snapshot};
+    use crate::admin::snapshot::Problem;
     use crate::control::Phase;
     use jiff::tz::TimeZone;
 
@@ -113,14 +116,13 @@ mod tests {
         model
     }
 
-    fn problem(tunnel: Option<&str>, ago: f64, fatal: bool) -> Problem {
+    fn problem(tunnel: Option<&str>, ago: f64, health: Health) -> Problem {
         Problem {
             tunnel: tunnel.map(Into::into),
             stage: "next hop".into(),
             what: "b:1 is down".into(),
             since_unix_seconds: NOW - ago,
-            fatal,
-            doubtful: false,
+            health,
         }
     }
 
@@ -131,11 +133,15 @@ mod tests {
             verdict(&model(whole.clone())),
             (Tone::Good, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into())
         );
-        let problems = vec![problem(Some("t"), 10.0, false)];
+        let problems = vec![problem(Some("t"), 10.0, Health::Failing)];
         let warned = model(Snapshot { problems, ..whole.clone() });
         assert_eq!(verdict(&warned), (Tone::Warning, "WHOLE, with 1 warning".into()));
         assert_eq!(reasons(&warned)[0].1, "warning since 22:13:10 (10s): tunnel t, next hop: b:1 is down");
-        let problems = vec![problem(Some("t"), 10.0, true), problem(None, 656.0, true), problem(None, 9999.0, false)];
+        let problems = vec![
+            problem(Some("t"), 10.0, Health::Broken),
+            problem(None, 656.0, Health::Broken),
+            problem(None, 9999.0, Health::Failing),
+        ];
         let broken = model(Snapshot { problems, ready: false, ..whole.clone() });
         let want = "NOT WHOLE since 22:02:24 (10m56s): tunnel t, next hop, and 1 more";
         assert_eq!(verdict(&broken), (Tone::Bad, want.into()));

@@ -2,7 +2,7 @@
 //! (`UPDATE=1 cargo test -p longhaul --lib docs_metrics_md` writes them).
 
 use super::row::{Count, Kind, Row};
-use crate::admin::snapshot::{HopStateName, Problem, VerifyStateName};
+use crate::admin::snapshot::{Health, Problem, VerifyStateName};
 use crate::control::Phase;
 use longhaul_core::path::limit::Limit;
 use std::collections::BTreeMap;
@@ -109,11 +109,7 @@ const TUNNEL: &[Row] = &[
         "longhaul_tunnel_ready",
         "1 while the tunnel listens and none of its problems is fatal. Failed dials and full limits are not fatal.",
         |figures, out| {
-            let problems = &figures.snapshot.problems;
-            out.tunnels(figures, |tunnel| {
-                let is_of_it = |name: &Option<String>| name.as_ref().is_none_or(|name| *name == tunnel.name);
-                tunnel.listening && !problems.iter().any(|problem| problem.fatal && is_of_it(&problem.tunnel))
-            });
+            out.tunnels(figures, |tunnel| tunnel.listening && !tunnel.health.is_broken());
         },
     )
     .by(&["tunnel"]),
@@ -310,9 +306,9 @@ fn by_limit(counts: [u64; Limit::ALL.len()]) -> Vec<Count> {
 const NEXT_HOP: &[Row] = &[
     Row::gauge(
         "longhaul_next_hop_up",
-        "1 while the hop is up or comes back, 0 while it is ejected or down.",
+        "0 while the hop is ejected or down, its last dials failed, or its name has no address; else 1.",
         |figures, out| {
-            out.hops(figures, |hop| Some(matches!(hop.state, HopStateName::Up | HopStateName::SlowStart)));
+            out.hops(figures, |hop| Some(hop.health < Health::Doubtful));
         },
     )
     .by(&["tunnel", "next_hop"]),
@@ -354,14 +350,12 @@ const VERIFY: &[Row] = &[
     .by(&["tunnel"]),
     Row::gauge(
         "longhaul_verify_broken",
-        "1 for the broken stage of a tunnel. Absent while it is whole, and while there is no newer result although one is due. \
-         While another host has the address, and until the first result after its return, it stays until the result is 2 minutes \
-         old.",
+        "1 for the broken stage of a tunnel, also while newer probes have no result. Absent while it is whole. While another host \
+         has the address, and until the first result after its return, it stays until the result is 2 minutes old.",
         |figures, out| {
             for tunnel in &figures.snapshot.tunnels {
                 let Some(verify) = &tunnel.verify else { continue };
-                let may_be_broken = verify.may_be_broken(figures.snapshot.unix_seconds());
-                if let Some(stage) = verify.stage.as_ref().filter(|_| may_be_broken) {
+                if let Some(stage) = verify.stage.as_ref().filter(|_| verify.health >= Health::Doubtful) {
                     out.add(&[&tunnel.name, stage, verify.cause.as_deref().unwrap_or_default()], true);
                 }
             }
@@ -373,7 +367,7 @@ const VERIFY: &[Row] = &[
         "Time of the last result, or of the return of the address if that was later, in seconds since 1970. Absent before both, and while another \
          host has the address.",
         |figures, out| {
-            out.verified(figures, |verify| verify.waited_since().filter(|_| !verify.elsewhere));
+            out.verified(figures, |verify| verify.waited_since_unix_seconds.filter(|_| !verify.elsewhere));
         },
     )
     .in_unit("seconds")

@@ -2,7 +2,7 @@
 
 import { Flows } from "./flows.js";
 import { History } from "./history.js";
-import { Tunnels, cardId, drawResources } from "./tunnels.js";
+import { HEALTH, Tunnels, cardId, drawResources } from "./tunnels.js";
 import { age, clock, count, list, make, mark, rate, say, sayOrHide } from "./text.js";
 
 const INTERVAL_MS = 1000;
@@ -79,20 +79,18 @@ function showSilence(err) {
 }
 
 function drawBand(snapshot) {
-  const warnings = snapshot.problems.filter((problem) => !problem.fatal).length;
-  const doubtful = snapshot.problems.filter((problem) => problem.doubtful).length;
+  const health = HEALTH[snapshot.health];
+  const doubtful = snapshot.problems.filter((problem) => ["stalled", "doubtful"].includes(problem.health)).length;
+  const warnings = snapshot.problems.length;
   const phase = snapshot.phase === "serving" ? "" : `It is ${PHASES[snapshot.phase]}.`;
   const since = snapshot.draining_since_unix_seconds;
   const drains = since == null ? phase : `Since ${clock(since)}, it is ${PHASES.draining}.`;
-  if (!snapshot.ready) {
-    drawState("bad", "✗", "NOT WHOLE", [brokenSince(snapshot), drains].filter(Boolean).join(" ") || "The daemon is not ready.");
-  } else if (doubtful > 0) {
-    drawState("warn", "!", "WHOLE, but DOUBTFUL", `New flows may not be served: ${count(doubtful, "problem")}.`);
-  } else if (warnings > 0) {
-    drawState("warn", "!", "WHOLE", `No problem is fatal, but there ${warnings === 1 ? "is" : "are"} ${count(warnings, "warning")}.`);
-  } else {
-    drawState("good", "✓", "WHOLE", "No problem is known.");
-  }
+  const reasons = {
+    warn: doubtful > 0 ? `New flows may not be served: ${count(doubtful, "problem")}.`
+      : `No problem is fatal, but there ${warnings === 1 ? "is" : "are"} ${count(warnings, "warning")}.`,
+    bad: [brokenSince(snapshot), drains].filter(Boolean).join(" ") || "The daemon is not ready.",
+  };
+  drawState(health.tone, health.sign, health.word, reasons[health.tone] ?? "No problem is known.");
   const now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
   list(find("problems"), snapshot.problems.slice(0, MAX_PROBLEMS), makeProblem, (item, problem) => drawProblem(item, problem, now));
   const rest = snapshot.problems.length - MAX_PROBLEMS;
@@ -100,13 +98,13 @@ function drawBand(snapshot) {
   const name = (problem) => `${problem.tunnel ? `tunnel ${problem.tunnel}, ` : ""}${problem.stage}`;
   const words = snapshot.problems.map((problem) => `${name(problem)}: ${problem.what}`);
   // A text may have a figure that grows, which is no news.
-  const news = [find("word").textContent, phase, ...snapshot.problems.map((problem) => name(problem) + problem.fatal)];
+  const news = [find("word").textContent, phase, ...snapshot.problems.map((problem) => name(problem) + problem.health)];
   announce(news.join("\n"), [find("word").textContent, phase, ...words].filter(Boolean).join(". "));
 }
 
 // Returns since when new flows are not served, or nothing if they are.
 function brokenSince(snapshot) {
-  const fatal = snapshot.problems.filter((problem) => problem.fatal);
+  const fatal = snapshot.problems.filter((problem) => problem.health === "broken");
   if (fatal.length === 0) return "";
   const since = Math.min(...fatal.map((problem) => problem.since_unix_seconds));
   return `Since ${clock(since)}, ${count(fatal.length, "problem")} ${fatal.length === 1 ? "keeps" : "keep"} new flows from being served.`;
@@ -129,8 +127,8 @@ function makeProblem() {
 function drawProblem(item, problem, now) {
   const [word, where, what, since] = item.children;
   const [tunnel, stage] = where.children;
-  say(word, problem.fatal ? "✗ BROKEN" : "! warning");
-  mark(word, "data-tone", problem.fatal ? "bad" : "warn");
+  say(word, HEALTH[problem.health].problem);
+  mark(word, "data-tone", HEALTH[problem.health].tone);
   sayOrHide(tunnel, problem.tunnel ? `tunnel ${problem.tunnel}` : null);
   mark(tunnel, "href", `#${encodeURIComponent(cardId(problem.tunnel ?? ""))}`);
   say(stage, `${problem.tunnel ? ", " : ""}${problem.stage}`);

@@ -97,7 +97,7 @@ mod tests {
             assert!(row(flow_table, name).unwrap().ends_with(&format!(": \"{}\",", state.text())), "{name}");
         }
         for (name, hop) in hops {
-            assert!(row(tunnels, name).unwrap().contains(&format!(" {}\", tone:", hop.state.text())), "{name}");
+            assert!(row(tunnels, name).unwrap().ends_with(&format!(": \"{}\",", hop.state.text())), "{name}");
         }
     }
 

@@ -6,16 +6,33 @@ import { age, amount, clock, count, fillRows, list, make, mark, milliseconds, sa
 // Maximum number of cards. Those of tunnels with problems are the first.
 const MAX_CARDS = 40;
 
+const GOOD = { tone: "good", sign: "✓", word: "WHOLE", tunnel: "✓ no problem", rank: 2 };
+const WARNING = { tone: "warn", sign: "!", word: "WHOLE", problem: "! warning", tunnel: "! warning", rank: 1 };
+const DOUBTFUL = { ...WARNING, word: "WHOLE, but DOUBTFUL" };
+const BROKEN = { tone: "bad", sign: "✗", word: "NOT WHOLE", problem: "✗ BROKEN", tunnel: "✗ broken", rank: 0 };
+
+// How each health is shown: of the daemon, a tunnel, a next hop, a problem, the results of verify.
+export const HEALTH = {
+  good: GOOD,
+  waiting: { ...GOOD, tone: "none", sign: "…" },
+  unknown: WARNING,
+  failing: WARNING,
+  stalled: DOUBTFUL,
+  doubtful: DOUBTFUL,
+  broken: BROKEN,
+};
+
 const HOP_STATES = {
-  "up": { text: "✓ up", tone: "good" },
-  "slow-start": { text: "… slow start", tone: "warn" },
-  "ejected": { text: "! ejected", tone: "warn" },
-  "down": { text: "✗ down", tone: "bad" },
+  "up": "up",
+  "slow-start": "slow start",
+  "ejected": "ejected",
+  "down": "down",
 };
 
 const HOP_COLUMNS = [
   { title: "next hop", text: (hop) => hop.next_hop },
-  { title: "state", text: (hop) => HOP_STATES[hop.state]?.text ?? hop.state, tone: (hop) => HOP_STATES[hop.state]?.tone ?? "none" },
+  { title: "state", text: (hop) => `${HEALTH[hop.health].sign} ${HOP_STATES[hop.state]}`,
+    tone: (hop) => HEALTH[hop.health].tone },
   { title: "for", text: (hop) => age(hop.state_seconds), number: true },
   { title: "flows", text: (hop) => String(hop.flows_now), number: true },
   { title: "handshake", text: (hop) => milliseconds(hop.rtt_ms), number: true },
@@ -24,11 +41,10 @@ const HOP_COLUMNS = [
 ];
 
 const VERIFY_STATES = {
-  whole: { text: "✓ whole", tone: "good" },
-  broken: { text: "✗ broken", tone: "bad" },
-  pending: { text: "… no result yet", tone: "none" },
+  whole: "whole",
+  broken: "broken",
+  pending: "no result yet",
 };
-const OLD_BREAK = { text: "! broken", tone: "warn" };
 
 // The cards below `parent`.
 export class Tunnels {
@@ -40,14 +56,14 @@ export class Tunnels {
 
   draw(snapshot, history) {
     const now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
-    const rank = (tunnel) => Math.min(2, ...problemsOf(snapshot, tunnel).map((problem) => (problem.fatal ? 0 : 1)));
-    const tunnels = snapshot.tunnels.map((tunnel) => ({ tunnel, rank: rank(tunnel) })).sort((one, two) => one.rank - two.rank);
-    const shown = tunnels.slice(0, MAX_CARDS).map(({ tunnel }) => tunnel);
+    const rank = (tunnel) => HEALTH[tunnel.health].rank;
+    const tunnels = [...snapshot.tunnels].sort((one, two) => rank(one) - rank(two));
+    const shown = tunnels.slice(0, MAX_CARDS);
     const rest = tunnels.length - shown.length;
     sayOrHide(this.more, rest > 0 ? `and ${count(rest, "tunnel")} more; longhaul status has them all` : null);
     this.none.hidden = tunnels.length > 0;
     this.#keep(shown.map((tunnel) => tunnel.name));
-    shown.forEach((tunnel, index) => this.#cards[index].draw(tunnel, problemsOf(snapshot, tunnel), history, now));
+    shown.forEach((tunnel, index) => this.#cards[index].draw(tunnel, history, now));
   }
 
   // Has a card for each name, in this order. A card moves with its tunnel, so that its focus stays.
@@ -59,10 +75,6 @@ export class Tunnels {
     this.parent.replaceChildren(...this.#cards.map((card) => card.node));
     if (this.parent.contains(focused)) focused.focus({ preventScroll: true });
   }
-}
-
-export function problemsOf(snapshot, tunnel) {
-  return snapshot.problems.filter((problem) => problem.tunnel === tunnel.name);
 }
 
 // Returns the id of a tunnel's card.
@@ -90,11 +102,10 @@ class Card {
       make("table", { class: "stack hops" }, make("thead", {}, head), this.hops), this.verify);
   }
 
-  draw(tunnel, problems, history, now) {
-    const fatal = problems.some((problem) => problem.fatal);
-    const [text, tone] = fatal ? ["✗ broken", "bad"] : problems.length > 0 ? ["! warning", "warn"] : ["✓ no problem", "good"];
-    say(this.state, text);
-    mark(this.state, "data-tone", tone);
+  draw(tunnel, history, now) {
+    const health = HEALTH[tunnel.health];
+    say(this.state, health.tunnel);
+    mark(this.state, "data-tone", health.tone);
     const listens = tunnel.listening ? `listens on ${tunnel.listen}` : `does not listen on ${tunnel.listen}`;
     say(this.about, `${listens}, ${count(tunnel.flows_now, "flow")}`);
     this.chart.draw(history.tunnels.get(tunnel.name) ?? [], now);
@@ -104,11 +115,9 @@ class Card {
   }
 
   #drawVerify(verify, now) {
-    // A broken result is fatal only while it is current.
-    const isOld = verify.state === "broken" && verify.no_newer;
-    const state = isOld ? OLD_BREAK : VERIFY_STATES[verify.state] ?? { text: verify.state, tone: "none" };
-    say(this.verifyState, state.text);
-    mark(this.verifyState, "data-tone", state.tone);
+    const health = HEALTH[verify.health];
+    say(this.verifyState, `${health.sign} ${VERIFY_STATES[verify.state]}`);
+    mark(this.verifyState, "data-tone", health.tone);
     const isBroken = verify.state === "broken";
     const at = isBroken ? `at ${[verify.stage, verify.cause].filter(Boolean).join(": ")}` : "";
     const why = verify.why ? `(${verify.why})` : "";

@@ -17,7 +17,7 @@ mod prompt;
 mod table;
 
 use super::column::Key;
-use super::columns::{TUNNEL_COLUMNS, tunnel_state};
+use super::columns::TUNNEL_COLUMNS;
 use super::model::{Contact, Model, Pane};
 use super::verdict::{self, Tone};
 use crate::admin::snapshot::FlowState;
@@ -129,12 +129,8 @@ fn write_tunnels(model: &Model, palette: Palette, room: usize, paper: &mut Paper
     let table = Table::new(TUNNEL_COLUMNS, paper.width(), tunnels.iter(), tunnels[..shown].iter());
     paper.write(&table.headings(), palette.heading());
     for tunnel in &tunnels[..shown] {
-        let style = match tunnel_state(tunnel) {
-            _ if stale => palette.dim(),
-            "BROKEN" | "closed" => palette.line(Tone::Bad),
-            "warning" => palette.line(Tone::Warning),
-            _ => Style::new(),
-        };
+        let tone = if tunnel.listening { verdict::tone(tunnel.health) } else { Tone::Bad };
+        let style = if stale { palette.dim() } else { palette.line(tone) };
         paper.write(&table.row(tunnel, ' '), style);
     }
     if shown < tunnels.len() {
@@ -203,7 +199,8 @@ const MIN_LINES_FOR_GAPS: usize = 14;
 mod tests {
     use super::*;
     use crate::admin::snapshot::{
-        FlowState, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState, VerifyState, VerifyStateName,
+        FlowState, Health, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState, VerifyState,
+        VerifyStateName,
     };
     use crate::top::model::Gone;
     use jiff::tz::TimeZone;
@@ -217,10 +214,11 @@ mod tests {
 
     /// Returns a daemon with a broken tunnel, a whole one, and `flows` flows.
     fn snapshot(uptime_seconds: f64, flows: u64) -> Snapshot {
-        let tunnel = |name: &str, next_hop: &str, state| TunnelState {
+        let tunnel = |name: &str, next_hop: &str, state, health| TunnelState {
             name: name.into(),
             listen: "10.0.0.1:6000".into(),
             listening: true,
+            health,
             flows_now: flows * u64::from(name == "ssh-to-b"),
             counters: CounterValues {
                 bytes_up: (uptime_seconds * 125_000.0) as u64 * u64::from(name == "ssh-to-b"),
@@ -251,15 +249,17 @@ mod tests {
             stage: "next hop".into(),
             what: "every next hop is down by its checks: b2:80".into(),
             since_unix_seconds: NOW - 656.0,
-            fatal: true,
-            doubtful: false,
+            health: Health::Broken,
         };
         Snapshot {
             version: "1.2.3".into(),
             pid: 42,
             uptime_seconds,
             problems: vec![problem],
-            tunnels: vec![tunnel("ssh-to-b", "b1:6000", HopStateName::Up), tunnel("web", "b2:80", HopStateName::Down)],
+            tunnels: vec![
+                tunnel("ssh-to-b", "b1:6000", HopStateName::Up, Health::Good),
+                tunnel("web", "b2:80", HopStateName::Down, Health::Broken),
+            ],
             flows: (1..=flows).map(flow).collect(),
             ..Snapshot::default()
         }
@@ -342,8 +342,8 @@ FLOWS 2, by total rate, largest first
     #[test]
     fn a_broken_result_without_a_newer_one_is_overdue_at_once() {
         let mut snapshot = snapshot(1000.0, 0);
-        let broken = VerifyState { state: VerifyStateName::Broken, ..VerifyState::default() };
-        let late = VerifyState { no_newer: Some("no flow is free".into()), ..broken.clone() };
+        let broken = VerifyState { state: VerifyStateName::Broken, health: Health::Broken, ..VerifyState::default() };
+        let late = VerifyState { health: Health::Doubtful, ..broken.clone() };
         for tunnel in &mut snapshot.tunnels {
             tunnel.verify = Some(if tunnel.name == "web" { late.clone() } else { broken.clone() });
         }

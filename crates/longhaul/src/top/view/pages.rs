@@ -77,11 +77,6 @@ fn tunnels(model: &Model) -> Vec<Said> {
 
 /// Returns the lines of a tunnel: one about itself, one about the daemon's own probes, and one for each of its next hops.
 fn tunnel(tunnel: &TunnelState, model: &Model) -> Vec<Said> {
-    let tone = match tunnel.problem {
-        Some(true) => Tone::Bad,
-        Some(false) => Tone::Warning,
-        None => Tone::Plain,
-    };
     let flows = figures::count(tunnel.flows_now.try_into().unwrap_or(usize::MAX), "flow");
     let of_itself = format!(
         "{}: {} at {}, {flows}, up {}bit/s, down {}bit/s",
@@ -91,7 +86,7 @@ fn tunnel(tunnel: &TunnelState, model: &Model) -> Vec<Said> {
         rate(tunnel.rates.up),
         rate(tunnel.rates.down)
     );
-    let mut lines = vec![(tone, of_itself)];
+    let mut lines = vec![(verdict::tone(tunnel.health), of_itself)];
     lines.extend(tunnel.verify.as_ref().map(|verify| plain(verified(verify, model))));
     lines.extend(tunnel.next_hops.iter().map(|hop| plain(next_hop(hop))));
     lines
@@ -103,7 +98,7 @@ fn verified(verify: &VerifyState, model: &Model) -> String {
     let mut text = format!("  verify: {}", columns::verify_state(verify));
     if let Some(at) = verify.last_unix_seconds {
         text += &format!(" since {}", verdict::time(verify.since_unix_seconds, model));
-        if verify.is_current() {
+        if verify.no_newer.is_none() {
             text += &format!(", last result {} ago", figures::age(model.now - at));
         }
     }

@@ -356,7 +356,7 @@ const MORE_FIGURES: &str = r#"
             ? { unix_seconds, whole, seconds: 0.031, rtt_ms: 63.12, goodput_bits_per_second: 812.3e6 }
             : { unix_seconds, whole, seconds: 5, stage: "far relay", cause: "no answer" };
         answer.tunnels[0].verify = {
-            state: "broken", since_unix_seconds: 1, interval_seconds: 30, stage: "far relay", cause: "no answer", why: "a:1",
+            state: "broken", health: "doubtful", since_unix_seconds: 1, interval_seconds: 30, stage: "far relay", cause: "no answer", why: "a:1",
             last_unix_seconds: 61, overdue: true, no_newer: "the daemon is draining and makes no probes",
             history: [result(true, 1), result(true, 31), result(false, 61)],
         };

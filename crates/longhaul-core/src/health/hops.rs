@@ -1,0 +1,186 @@
+//! Rules about the next hops of a tunnel.
+//!
+//! Only active checks break a tunnel. A hop that merely failed dials is dialled again. If the daemon were not ready until then,
+//! no client would come whose dial could find that the hop answers.
+
+use super::facts::{At, HopFacts, NameFacts, Noted, TunnelFacts};
+use super::problem::{Health, Problem};
+use super::stage::Stage;
+use crate::next_hop::{Availability, EJECT_AFTER};
+use longhaul_units::age;
+use std::time::Duration;
+
+/// A rule about one next hop.
+struct HopRule {
+    /// The health of the hop.
+    health: Health,
+    /// Returns the time for which the rule has applied to the hop. `None` if it does not apply.
+    applies: fn(&HopFacts) -> Option<Duration>,
+    /// Writes the problem. `None` if a rule about all next hops of the tunnel tells it.
+    write: Option<fn(&HopFacts) -> String>,
+}
+
+/// The rules. If several write a problem about a hop, the first one does.
+const HOP_RULES: &[HopRule] = &[
+    HopRule {
+        health: Health::Broken,
+        applies: |hop| is(hop, Availability::Down).then_some(hop.choice.age),
+        write: Some(|hop| format!("{} is down by its checks{}", hop.next_hop, last_failure(hop))),
+    },
+    HopRule {
+        health: Health::Doubtful,
+        applies: |hop| is(hop, Availability::Ejected).then(|| failing_for(hop)),
+        write: Some(|hop| format!("{} is ejected: {}", hop.next_hop, failed_dials(hop))),
+    },
+    HopRule {
+        health: Health::Doubtful,
+        applies: |hop| (hop.choice.failures >= EJECT_AFTER).then(|| failing_for(hop)),
+        write: Some(|hop| format!("{}: {}", hop.next_hop, failed_dials(hop))),
+    },
+    HopRule {
+        health: Health::Broken,
+        applies: |hop| outage(hop).filter(|(name, _)| !name.has_address).map(|(_, outage)| outage.age),
+        write: None,
+    },
+    HopRule { health: Health::Failing, applies: |hop| Some(outage(hop)?.1.age), write: None },
+    HopRule { health: Health::Doubtful, applies: |hop| Some(absence(hop)?.age), write: None },
+    HopRule { health: Health::Unknown, applies: |hop| Some(check_refusal(hop)?.age), write: None },
+    HopRule {
+        health: Health::Waiting,
+        applies: |hop| is(hop, Availability::SlowStart).then_some(hop.choice.age),
+        write: None,
+    },
+];
+
+/// Returns the health of a next hop.
+pub fn of_hop(hop: &HopFacts) -> Health {
+    let applying = HOP_RULES.iter().filter(|rule| (rule.applies)(hop).is_some());
+    applying.map(|rule| rule.health).max().unwrap_or(Health::Good)
+}
+
+/// Returns the problems of single next hops, or the one problem that all are down.
+///
+/// While another hop is left, the tunnel is only failing. Otherwise it is doubtful, unless the failure is
+/// [old and the address elsewhere](super::ProbeFacts::is_old_and_elsewhere): then no client comes. Without `verify`, it is not
+/// known where the address is.
+pub(super) fn single(tunnel: &TunnelFacts<'_>, at: At) -> Vec<Problem> {
+    let hops = tunnel.hops;
+    if !hops.is_empty() && hops.iter().all(|hop| is(hop, Availability::Down)) {
+        let since_last = hops.iter().map(|hop| hop.choice.age).min().unwrap_or_default();
+        let names = some_of(hops.iter().map(|hop| format!("{}{}", hop.next_hop, last_failure(hop))));
+        let evidence = format!("every next hop is down by its checks: {names}");
+        return vec![Problem::new(Stage::NextHop, Health::Broken, at.before(since_last), evidence)];
+    }
+    let last_failure =
+        hops.iter().filter_map(|hop| Some(hop.last_failure.as_ref()?.age)).min().unwrap_or(Duration::MAX);
+    let is_old = tunnel.probes.is_some_and(|probes| probes.is_old_and_elsewhere(last_failure));
+    let worst = if is_old { Health::Failing } else { left(hops) };
+    let of_hop = |hop| {
+        let mut written = HOP_RULES.iter().filter_map(|rule| Some((rule.health, (rule.applies)(hop)?, rule.write?)));
+        let (health, age, write) = written.next()?;
+        Some(Problem::new(Stage::NextHop, health.min(worst), at.before(age), write(hop)))
+    };
+    hops.iter().filter_map(of_hop).collect()
+}
+
+/// Returns the problem of next hops whose checks do not see what is behind them, because a relay refuses their probes.
+pub(super) fn refused_checks(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
+    let refused = |hop| check_refusal(hop).map(|Noted { why, age }| (*age, format!("{} ({why})", hop.next_hop)));
+    let (longest, hops) = together(tunnel.hops, refused)?;
+    let evidence = format!("checks see only the connection, because their probes are refused: {hops}");
+    Some(Problem::new(Stage::NextHop, Health::Unknown, at.before(longest), evidence))
+}
+
+/// Returns the problem of next hops whose names no resolver answers for. The tunnel is broken if no next hop has an address.
+/// Names are asked for again without a flow, so the problem also ends without one. A name that was absent before the outage has
+/// its problem already: the outage makes it no worse.
+pub(super) fn unanswered_names(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
+    let hops = tunnel.hops;
+    let (longest, names) = together(hops, |hop| Some((outage(hop)?.1.age, hop.next_hop.clone())))?;
+    let (_, Noted { why, .. }) = hops.iter().find_map(outage)?;
+    let without = |hop: &HopFacts| outage(hop).filter(|(name, _)| !name.has_address).map(|(_, outage)| outage.age);
+    let without = together(hops, |hop| Some((without(hop)?, hop.next_hop.clone())));
+    let (health, effect) = match without {
+        _ if hops.iter().all(|hop| hop.name.as_ref().is_some_and(|name| !name.has_address)) => {
+            (Health::Broken, "no next hop has an address".into())
+        }
+        None => (Health::Failing, "the last good answer serves".into()),
+        Some((_, names)) => (Health::Failing, format!("without an address: {names}")),
+    };
+    let evidence = format!("no resolver answers for {names} ({why}); {effect}");
+    Some(Problem::new(Stage::NextHop, health, at.before(longest), evidence))
+}
+
+/// Returns the problem of next hops whose names do not exist, or have no address. Names are asked for again without a flow, so
+/// the problem also ends without one.
+pub(super) fn absent_names(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
+    let absent = |hop: &HopFacts| {
+        let Noted { why, age } = absence(hop)?;
+        let outage = hop.name.as_ref()?.outage.as_ref();
+        let outage =
+            outage.map(|Noted { why, .. }| format!(" by the last answer, and no resolver answers now ({why})"));
+        Some((*age, format!("{}: {why}{}", hop.next_hop, outage.unwrap_or_default())))
+    };
+    let (longest, evidence) = together(tunnel.hops, absent)?;
+    Some(Problem::new(Stage::NextHop, left(tunnel.hops), at.before(longest), evidence))
+}
+
+/// Returns the health of a tunnel of which a hop fails: by whether another one is left.
+fn left(hops: &[HopFacts]) -> Health {
+    let is_left = hops.iter().any(|hop| of_hop(hop) < Health::Doubtful);
+    if is_left { Health::Failing } else { Health::Doubtful }
+}
+
+/// Returns the longest age and the names of the hops for which `told` returns them. `None` without one.
+fn together<'a>(
+    hops: &'a [HopFacts],
+    told: impl Fn(&'a HopFacts) -> Option<(Duration, String)>,
+) -> Option<(Duration, String)> {
+    let (ages, names): (Vec<Duration>, Vec<String>) = hops.iter().filter_map(told).unzip();
+    Some((ages.into_iter().max()?, some_of(names.into_iter())))
+}
+
+/// Returns the first of `names` and the number of the others: `a, b, c and 4 more`.
+fn some_of(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(MAX_NAMES);
+    names.truncate(MAX_NAMES);
+    let named = names.join(", ");
+    if more > 0 { format!("{named} and {more} more") } else { named }
+}
+
+fn is(hop: &HopFacts, state: Availability) -> bool {
+    hop.choice.state == state
+}
+
+fn failing_for(hop: &HopFacts) -> Duration {
+    hop.choice.failing_for.unwrap_or(hop.choice.age)
+}
+
+fn failed_dials(hop: &HopFacts) -> String {
+    format!("its last {} dials failed{}", hop.choice.failures, last_failure(hop))
+}
+
+/// Returns why the last dial or check of `hop` failed, and its age, after a blank: ` (refused 3s ago)`. Empty if none has.
+fn last_failure(hop: &HopFacts) -> String {
+    let told = |Noted { why, age: time }: &Noted| format!(" ({why} {} ago)", age(time.as_secs_f64()));
+    hop.last_failure.as_ref().map(told).unwrap_or_default()
+}
+
+/// Returns the outage of the hop's name, unless the name was absent before.
+fn outage(hop: &HopFacts) -> Option<(&NameFacts, &Noted)> {
+    let name = hop.name.as_ref().filter(|name| name.absence.is_none())?;
+    Some((name, name.outage.as_ref()?))
+}
+
+fn absence(hop: &HopFacts) -> Option<&Noted> {
+    hop.name.as_ref()?.absence.as_ref()
+}
+
+/// Returns the refusal of the hop's checks. A hop that is down has a worse problem.
+fn check_refusal(hop: &HopFacts) -> Option<&Noted> {
+    hop.check_refusal.as_ref().filter(|_| !is(hop, Availability::Down))
+}
+
+/// Number of next hops that a problem names, so that it stays one readable line.
+const MAX_NAMES: usize = 3;

@@ -1,0 +1,76 @@
+//! How well something is, and the problem that shows it.
+
+use super::stage::Stage;
+use std::fmt;
+use std::time::SystemTime;
+
+/// How well a next hop, a tunnel or the daemon is. The worse one is greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// No problem is known.
+    Good,
+    /// Its first result is to come, or it has just come back.
+    Waiting,
+    /// What would tell how it is does not work, or an older daemon has not said it.
+    #[default]
+    Unknown,
+    /// A part of it does not work, or will not soon. New flows are served.
+    Failing,
+    /// New flows wait until others end.
+    Stalled,
+    /// New flows may not be served.
+    Doubtful,
+    /// New flows are not served.
+    Broken,
+}
+
+impl Health {
+    /// Returns whether new flows may not be served, or not at once.
+    pub fn is_doubtful(self) -> bool {
+        matches!(self, Health::Stalled | Health::Doubtful)
+    }
+
+    /// Returns whether new flows are not served. Then the daemon is not ready.
+    pub fn is_broken(self) -> bool {
+        self == Health::Broken
+    }
+}
+
+/// Something that does not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Name of the tunnel. `None` for a problem of the process.
+    pub tunnel: Option<String>,
+    /// The health of the tunnel, or of the process, because of it.
+    pub health: Health,
+    /// The part that does not work.
+    pub stage: Stage,
+    /// Time when it began.
+    pub since: SystemTime,
+    /// What shows it.
+    pub evidence: String,
+    /// What to do. `None` if that depends.
+    pub remedy: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(stage: Stage, health: Health, since: SystemTime, evidence: String) -> Problem {
+        Problem { tunnel: None, health, stage, since, evidence, remedy: None }
+    }
+
+    pub(super) fn with(self, remedy: impl Into<String>) -> Problem {
+        Problem { remedy: Some(remedy.into()), ..self }
+    }
+}
+
+/// The evidence and the remedy in one line.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { evidence, remedy, .. } = self;
+        match remedy {
+            None => f.write_str(evidence),
+            Some(remedy) if evidence.contains(": ") => write!(f, "{evidence}; {remedy}"),
+            Some(remedy) => write!(f, "{evidence}: {remedy}"),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The rules about a tunnel, and those that are neither about its next hops nor about its probes.
+
+use super::facts::{At, DataFacts, GoneAddress, TunnelFacts, Wait};
+use super::problem::{Health, Problem};
+use super::stage::Stage;
+use super::{hops, probes};
+use crate::permits::Full;
+
+/// A rule about a tunnel.
+enum Rule {
+    /// Finds one problem at most.
+    One(fn(&TunnelFacts<'_>, At) -> Option<Problem>),
+    /// Finds any number of problems.
+    Each(fn(&TunnelFacts<'_>, At) -> Vec<Problem>),
+}
+
+/// The rules, in the order of their problems.
+const RULES: &[Rule] = &[
+    Rule::One(gone_listener),
+    Rule::Each(hops::single),
+    Rule::One(hops::refused_checks),
+    Rule::One(hops::unanswered_names),
+    Rule::One(hops::absent_names),
+    Rule::One(waiting_clients),
+    Rule::One(data_connections),
+    Rule::One(probes::broken_stage),
+    Rule::One(probes::no_result),
+];
+
+/// Returns the problems of `tunnel`.
+pub(super) fn problems(tunnel: &TunnelFacts<'_>, at: At) -> Vec<Problem> {
+    let found = RULES.iter().flat_map(|rule| match rule {
+        Rule::One(rule) => rule(tunnel, at).into_iter().collect(),
+        Rule::Each(rule) => rule(tunnel, at),
+    });
+    found.map(|problem| Problem { tunnel: Some(tunnel.name.into()), ..problem }).collect()
+}
+
+/// Returns the problem of a listener whose address is gone: no client reaches it.
+fn gone_listener(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
+    let GoneAddress { ip, since } = tunnel.gone_address?;
+    let evidence = format!("{ip} is not an address of this host any more");
+    let remedy = "add it again, or write accept = { freebind = true } if keepalived moves it";
+    Some(Problem::new(Stage::Listener, Health::Broken, since, evidence).with(remedy))
+}
+
+/// Returns the problem of clients that wait, because the tunnel may not have another flow. They are served when a flow ends.
+fn waiting_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
+    let Wait { full, since } = tunnel.waiting?;
+    let (limit, remedy) = match full {
+        Full::MaxFlows => ("the tunnel has its `max_flows`", "raise it"),
+        Full::AllFlows => ("all tunnels together have the `max_flows` of the process", "raise it"),
+        Full::Permits => ("no descriptors are left for another flow", "raise LimitNOFILE="),
+    };
+    let evidence = format!("connections wait in the listen queue: {limit}");
+    let remedy = format!("{remedy}, or wait until flows end");
+    Some(Problem::new(Stage::Resources, Health::Stalled, since, evidence).with(remedy))
+}
+
+/// Returns the problem of FTP data connections, which probes and checks do not see.
+fn data_connections(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
+    let DataFacts { what, since, last } = tunnel.data_problem?;
+    let last = longhaul_units::age(at.since(*last).as_secs_f64());
+    let evidence = format!("data connections are refused or do not come, the last one {last} ago: {what}");
+    Some(Problem::new(Stage::FtpData, Health::Failing, *since, evidence).with("docs/ftp.md says more"))
+}

@@ -1,0 +1,154 @@
+//! The facts of the daemon's health, and the document's part that follows from them. [`longhaul_core::health`] has the rules.
+//!
+//! It costs the same however many flows live and however many results of probes are kept, because load balancers ask for
+//! `/readyz` several times a second.
+
+use super::snapshot::{HopState, NameState, Problem, ResourceState, VerifyResult, VerifyState, VerifyStateName};
+use super::source::Source;
+use crate::control::{Refusal, Status};
+use crate::time::{milliseconds, seconds_since_1970};
+use longhaul_config::NextHop;
+use longhaul_core::health::{
+    self, At, DaemonFacts, Health, HopFacts, NameFacts, NearLimit, Noted, ProbeFacts, TunnelFacts, Whereabouts,
+};
+use longhaul_relay::{HopsView, Outcome, VerifyView};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The health of the daemon, and its problems.
+pub(super) struct Judged {
+    /// How well it is.
+    pub(super) health: Health,
+    /// The problems, the fatal ones first.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Judges the daemon by `status`, and by its next hops and the results of its probes, which have the names of their tunnels.
+pub(super) fn judge(
+    source: &Source,
+    status: &Status,
+    at: At,
+    hops: &HashMap<&str, &HopsView>,
+    verified: &BTreeMap<String, VerifyView>,
+) -> Judged {
+    let tunnels = status.tunnels.iter().map(|tunnel| {
+        let hops = hops.get(tunnel.name.as_str());
+        TunnelFacts {
+            name: &tunnel.name,
+            gone_address: source.relay.gone_address(&tunnel.name),
+            hops: hops.map_or(&[], |hops| &hops.hops),
+            waiting: hops.and_then(|hops| hops.waiting),
+            data_problem: hops.and_then(|hops| hops.data_problem.as_ref()),
+            probes: verified.get(&tunnel.name).map(VerifyView::facts),
+        }
+    });
+    let near = source.resources.near();
+    let facts = DaemonFacts {
+        at,
+        tunnels: tunnels.collect(),
+        near_limits: near.iter().filter_map(near_limit).collect(),
+        refused_reload: status.refusal.as_ref().map(|Refusal { why, at }| (why.as_str(), *at)),
+    };
+    let problems = health::problems(&facts);
+    let health = health::of_daemon(status.phase, problems.iter().map(|problem| problem.health));
+    Judged { health, problems: problems.into_iter().map(problem).collect() }
+}
+
+fn near_limit(resource: &ResourceState) -> Option<NearLimit<'_>> {
+    Some(NearLimit {
+        name: &resource.name,
+        warning: resource.warning.as_deref().unwrap_or("nearly used up"),
+        remedy: resource.remedy.as_deref().unwrap_or("see docs/log.md"),
+        since: UNIX_EPOCH + Duration::try_from_secs_f64(resource.near_since_unix_seconds?).ok()?,
+    })
+}
+
+fn problem(problem: health::Problem) -> Problem {
+    Problem {
+        what: problem.to_string(),
+        tunnel: problem.tunnel,
+        health: problem.health,
+        stage: problem.stage.part().into(),
+        since_unix_seconds: seconds_since_1970(problem.since),
+    }
+}
+
+/// Returns the state of the next hops of a tunnel.
+pub(super) fn next_hops(view: &HopsView, at: At) -> Vec<HopState> {
+    view.tunnel.to.iter().zip(&view.hops).map(|(next_hop, facts)| hop(next_hop, facts, at)).collect()
+}
+
+fn hop(next_hop: &NextHop, facts: &HopFacts, at: At) -> HopState {
+    let HopFacts { next_hop: text, choice, last_failure, name, check_refusal } = facts;
+    let why = |noted: &Option<Noted>| noted.as_ref().map(|noted| noted.why.to_string());
+    let seconds = |noted: &Option<Noted>| noted.as_ref().map(|noted| noted.age.as_secs_f64());
+    let since = |noted: &Option<Noted>| noted.as_ref().map(|noted| seconds_since_1970(at.before(noted.age)));
+    let name_state = |NameFacts { has_address, outage, absence }: &NameFacts| NameState {
+        has_address: *has_address,
+        outage_since_unix_seconds: since(outage),
+        outage_why: why(outage),
+        absent_since_unix_seconds: since(absence),
+        absent_why: why(absence),
+    };
+    HopState {
+        next_hop: text.clone(),
+        state: choice.state,
+        health: health::of_hop(facts),
+        state_seconds: choice.age.as_secs_f64(),
+        flows_now: choice.flows.into(),
+        rtt_ms: choice.rtt.map(milliseconds),
+        failed_dials: choice.failures.into(),
+        failing_seconds: choice.failing_for.map(|time| time.as_secs_f64()),
+        last_failure: why(last_failure),
+        last_failure_seconds: seconds(last_failure),
+        name: name.as_ref().map(name_state),
+        check_refusal: why(check_refusal),
+        check_refusal_seconds: seconds(check_refusal),
+        weight: next_hop.member().weight,
+    }
+}
+
+/// Returns the results of a tunnel's probes.
+pub(super) fn verify(view: &VerifyView, at: At) -> VerifyState {
+    let facts = view.facts();
+    let ProbeFacts { since, interval, timeout, hindrance, address, last, .. } = facts;
+    let outcome = view.results.back();
+    let elsewhere_since = match address {
+        Whereabouts::Elsewhere { since } => Some(seconds_since_1970(since)),
+        Whereabouts::Here | Whereabouts::Returned => None,
+    };
+    VerifyState {
+        state: match last.map(|last| last.trouble) {
+            None => VerifyStateName::Pending,
+            Some(None) => VerifyStateName::Whole,
+            Some(Some(_)) => VerifyStateName::Broken,
+        },
+        health: facts.health(at),
+        since_unix_seconds: seconds_since_1970(since),
+        last_unix_seconds: last.map(|last| seconds_since_1970(last.at)),
+        interval_seconds: interval.as_secs_f64(),
+        timeout_seconds: timeout.as_secs_f64(),
+        stage: outcome.and_then(Outcome::stage),
+        cause: outcome.and_then(Outcome::cause).map(Into::into),
+        why: last.and_then(|last| Some(last.trouble?.why.clone())),
+        hindrance: hindrance.map(Into::into),
+        elsewhere: elsewhere_since.is_some(),
+        elsewhere_since_unix_seconds: elsewhere_since,
+        waited_since_unix_seconds: facts.waited_since().map(seconds_since_1970),
+        overdue: facts.is_overdue(at),
+        no_newer: facts.no_newer(at).map(Into::into),
+        history: view.results.iter().map(result).collect(),
+    }
+}
+
+fn result(outcome: &Outcome) -> VerifyResult {
+    VerifyResult {
+        unix_seconds: seconds_since_1970(outcome.at),
+        whole: outcome.trouble.is_none(),
+        stage: outcome.stage(),
+        cause: outcome.cause().map(Into::into),
+        seconds: outcome.took.as_secs_f64(),
+        rtt_ms: outcome.rtt.map(milliseconds),
+        goodput_bits_per_second: outcome.goodput.map(|goodput| (goodput * 8.0) as u64),
+    }
+}
