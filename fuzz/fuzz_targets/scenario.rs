@@ -9,9 +9,9 @@ use longhaul_lab as lab;
 fuzz_target!(|text: &str| {
     match lab::parse("scenario.toml", text) {
         Ok(summary) => assert!(summary.starts_with("good, ")),
-        Err(lines) => {
-            assert!(!lines.is_empty());
-            for line in lines {
+        Err(refused) => {
+            assert!(!refused.messages.is_empty());
+            for line in refused.lines() {
                 assert!(line.starts_with("scenario.toml:") && !line.contains(['\n', '\u{1b}']), "{line:?}");
             }
         }

@@ -1,9 +1,8 @@
 //! Reads a configuration from a file, from standard input or from a text.
 
 use crate::config::Config;
-use crate::document::{self, Message, Severity};
+use crate::document::{self, Message, Refused};
 use crate::read::{self, read};
-use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -19,21 +18,12 @@ pub struct Loaded {
     pub warnings: Vec<Message>,
 }
 
-/// The reasons why a file was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// All errors, warnings and notes about the file; never empty.
-    pub messages: Vec<Message>,
-}
-
 /// Reads the file at `path`.
 ///
 /// # Errors
 /// The file cannot be read, or it has errors. [`Refused`] holds every error of the file, not only the first.
 pub fn load(path: &Path) -> Result<Loaded, Refused> {
-    let name = path.display().to_string();
-    let text = document::text(path, HINT).map_err(|why| unreadable(&name, why))?;
-    parse(&name, &text)
+    parse(&path.display().to_string(), &document::text(path, HINT)?)
 }
 
 /// Reads `source` to its end; messages call it `name`.
@@ -41,8 +31,7 @@ pub fn load(path: &Path) -> Result<Loaded, Refused> {
 /// # Errors
 /// As [`load`].
 pub fn load_from(name: &str, source: impl Read) -> Result<Loaded, Refused> {
-    let text = document::text_from(source).map_err(|why| unreadable(name, why))?;
-    parse(name, &text)
+    parse(name, &document::text_from(name, source)?)
 }
 
 /// Parses a file's `text`; messages call the file `name`.
@@ -64,21 +53,7 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, Refused> {
 /// # Errors
 /// The file cannot be read.
 pub fn control_socket(path: &Path) -> Result<Option<PathBuf>, Refused> {
-    let text = document::text(path, HINT).map_err(|why| unreadable(&path.display().to_string(), why))?;
-    Ok(read::control_socket(&text))
+    Ok(read::control_socket(&document::text(path, HINT)?))
 }
-
-fn unreadable(name: &str, why: String) -> Refused {
-    Refused { messages: vec![Message { severity: Severity::Error, place: name.into(), text: why }] }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.messages.iter().map(ToString::to_string).collect();
-        f.write_str(&lines.join("\n"))
-    }
-}
-
-impl std::error::Error for Refused {}
 
 const HINT: &str = "write the file, or name another with -c FILE";

@@ -21,8 +21,8 @@ mod tunnel;
 pub mod value;
 
 pub use config::{Admin, Config, Probe, Resolver};
-pub use document::{Message, Place, Problem, Severity};
-pub use file::{DEFAULT_PATH, Loaded, Refused, control_socket, load, load_from, parse};
+pub use document::{Message, Place, Problem, Refused, Severity};
+pub use file::{DEFAULT_PATH, Loaded, control_socket, load, load_from, parse};
 pub use keys::{Remark, Syntax, daemon_remarks, remarks};
 pub use loops::covers_same;
 pub use read::read;

@@ -16,7 +16,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// The text has none of these forms, or the port is not 1 to 65535.
-pub fn listen(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     const FORM: &str = "write PORT, ADDR:PORT or [IPV6]:PORT, such as \"10.0.0.1:6000\"";
     if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(text)?)));
@@ -54,7 +54,7 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
 /// # Errors
 /// The text has none of these forms, the port is not 1 to 65535, the weight is not 1 to 256, or the address cannot be
 /// dialled.
-pub fn next_hop(text: &str) -> Result<NextHop, String> {
+pub(crate) fn next_hop(text: &str) -> Result<NextHop, String> {
     let (address, weight) = match text.split_once(' ') {
         Some((address, rest)) if rest.trim_start().starts_with("weight") => (address, weight(rest.trim())?),
         _ => (text, 1),
@@ -175,7 +175,7 @@ pub fn name(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// No policy has this name.
-pub fn policy(text: &str) -> Result<&'static Policy, String> {
+pub(crate) fn policy(text: &str) -> Result<&'static Policy, String> {
     let names = || POLICIES.iter().map(|policy| policy.name);
     POLICIES.iter().find(|policy| policy.name == text).ok_or_else(|| match suggest::nearest(text, names()) {
         Some(near) => format!("there is no such policy; did you mean \"{near}\"?"),
@@ -187,7 +187,7 @@ pub fn policy(text: &str) -> Result<&'static Policy, String> {
 ///
 /// # Errors
 /// The text is not a number, or it is 0.
-pub fn max_flows(text: &str) -> Result<usize, String> {
+pub(crate) fn max_flows(text: &str) -> Result<usize, String> {
     match text.replace('_', "").parse() {
         Ok(0) => Err("with 0 flows the tunnel carries nothing; write 1 or more, or leave it out for no limit".into()),
         Ok(count) => Ok(count),
@@ -199,7 +199,7 @@ pub fn max_flows(text: &str) -> Result<usize, String> {
 ///
 /// # Errors
 /// The text is not a time from 100 ms to 10 min.
-pub fn connect_timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn connect_timeout(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write a time from 100ms to 10min, such as \"10s\"";
     time(text, Duration::from_millis(100)..=Duration::from_secs(600), FORM)
 }
@@ -217,7 +217,7 @@ pub(crate) fn time(text: &str, range: RangeInclusive<Duration>, form: &str) -> R
 ///
 /// # Errors
 /// There is no such check.
-pub fn check(text: &str) -> Result<Option<CheckBy>, String> {
+pub(crate) fn check(text: &str) -> Result<Option<CheckBy>, String> {
     match text {
         "none" => Ok(None),
         "tcp" => Ok(Some(CheckBy::Tcp)),
@@ -230,7 +230,7 @@ pub fn check(text: &str) -> Result<Option<CheckBy>, String> {
 ///
 /// # Errors
 /// The text is not a time from 100 ms to 1 h.
-pub fn check_interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn check_interval(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(100)..=Duration::from_secs(3600), "write a time from 100ms to 1h, such as \"5s\"")
 }
 
@@ -238,7 +238,7 @@ pub fn check_interval(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// The text is not a time from 100 ms to 1 min.
-pub fn check_timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn check_timeout(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(100)..=Duration::from_secs(60), "write a time from 100ms to 1min, such as \"3s\"")
 }
 
@@ -246,7 +246,7 @@ pub fn check_timeout(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// The text is not a number from 1 to 100.
-pub fn checks(text: &str) -> Result<u32, String> {
+pub(crate) fn checks(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(count @ 1..=100) => Ok(count),
         _ => Err("write a number of checks from 1 to 100".into()),
@@ -257,7 +257,7 @@ pub fn checks(text: &str) -> Result<u32, String> {
 ///
 /// # Errors
 /// The text is not a time.
-pub fn drain_timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn drain_timeout(text: &str) -> Result<Duration, String> {
     longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as \"30s\" or \"1h\""))
 }
 
@@ -265,7 +265,7 @@ pub fn drain_timeout(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// The text is not an address that a host can have.
-pub fn source(text: &str) -> Result<IpAddr, String> {
+pub(crate) fn source(text: &str) -> Result<IpAddr, String> {
     match text.parse::<IpAddr>() {
         Ok(address) if address.is_unspecified() => {
             Err("leave `source` out to let the kernel choose the address".into())
@@ -281,7 +281,7 @@ pub fn source(text: &str) -> Result<IpAddr, String> {
 ///
 /// # Errors
 /// The text is neither.
-pub fn switch(text: &str) -> Result<bool, String> {
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "write true or false".into())
 }
 

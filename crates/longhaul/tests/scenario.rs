@@ -1,6 +1,7 @@
 //! A corpus of good and bad scenarios. The messages about each file are checked-in text beside it.
 //! `UPDATE=1 cargo test -p longhaul --test scenario` writes the current messages; read the diff.
 
+use longhaul_config::Refused;
 use longhaul_lab as lab;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ fn corpus(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn parsed(path: &Path) -> Result<String, Vec<String>> {
+fn parsed(path: &Path) -> Result<String, Refused> {
     let name = path.file_name().expect("a file").to_string_lossy();
     lab::parse(&name, &fs::read_to_string(path).expect("a readable file"))
 }
@@ -40,7 +41,7 @@ fn good_scenarios_have_the_checked_in_summary() {
     for path in corpus("good") {
         match parsed(&path) {
             Ok(summary) => compare(&path, &summary, &mut wrong),
-            Err(lines) => wrong.push(format!("{}: refused:\n{}", path.display(), lines.join("\n"))),
+            Err(refused) => wrong.push(format!("{}: refused:\n{refused}", path.display())),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
@@ -53,7 +54,7 @@ fn bad_scenarios_are_refused_with_the_checked_in_messages() {
     for path in corpus {
         match parsed(&path) {
             Ok(_) => wrong.push(format!("{}: accepted", path.display())),
-            Err(lines) => compare(&path, &(lines.join("\n") + "\n"), &mut wrong),
+            Err(refused) => compare(&path, &format!("{refused}\n"), &mut wrong),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

@@ -15,7 +15,7 @@ pub use fields::{
     Fault, Field, Key, Places, Shape, Spellings, Written, fault, fields, fields_or, inner, key, kind, one, required,
     same_key, scalar, several, twice,
 };
-pub use problem::{Findings, Message, Place, Problem, Severity};
+pub use problem::{Findings, Message, Place, Problem, Refused, Severity};
 
 /// Reads a file's text with `whole`. Returns the result of `whole`, or `None` if the text has an error, and all errors,
 /// warnings and notes in the order of the file. Never panics, whatever the text.
@@ -34,21 +34,30 @@ pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -
 /// Returns the text of the file at `path`. `hint` tells what to do if there is no such file.
 ///
 /// # Errors
-/// The reason why the file cannot be read, and what to do.
-pub fn text(path: &Path, hint: &str) -> Result<String, String> {
+/// The file cannot be read. The message says what to do.
+pub fn text(path: &Path, hint: &str) -> Result<String, Refused> {
+    let name = path.display().to_string();
     let file = File::open(path).map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => format!("{err}; {hint}"),
         io::ErrorKind::PermissionDenied => format!("{err}: {}", access::refused(path)),
         _ => err.to_string(),
-    })?;
-    text_from(file)
+    });
+    text_from(&name, file.map_err(|why| unreadable(&name, why))?)
 }
 
-/// Returns the text of `source`, at most 1 MiB.
+/// Returns the text of `source`, at most 1 MiB. Messages call it `name`.
 ///
 /// # Errors
-/// The reason why the source cannot be read, and what to do.
-pub fn text_from(source: impl Read) -> Result<String, String> {
+/// The source cannot be read. The message says what to do.
+pub fn text_from(name: &str, source: impl Read) -> Result<String, Refused> {
+    read_all(source).map_err(|why| unreadable(name, why))
+}
+
+fn unreadable(name: &str, why: String) -> Refused {
+    Refused { messages: vec![Message { severity: Severity::Error, place: name.into(), text: why }] }
+}
+
+fn read_all(source: impl Read) -> Result<String, String> {
     let mut bytes = Vec::new();
     source.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(|err| match err.kind() {
         io::ErrorKind::IsADirectory => format!("{err}; name the file in it, not the directory"),

@@ -48,6 +48,28 @@ pub struct Message {
     pub text: String,
 }
 
+/// The reasons why a file was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// All errors, warnings and notes about the file; never empty.
+    pub messages: Vec<Message>,
+}
+
+impl Refused {
+    /// Returns the messages, one line each.
+    pub fn lines(&self) -> Vec<String> {
+        self.messages.iter().map(ToString::to_string).collect()
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines().join("\n"))
+    }
+}
+
+impl std::error::Error for Refused {}
+
 impl Problem {
     /// Returns the message about the file called `file`.
     pub fn message(&self, file: &str) -> Message {

@@ -157,7 +157,7 @@ mod tests {
             let text = init.text();
             assert!(text.contains(&format!("rate = \"{rate}\"")) && !text.contains("TIME"), "{text}");
             let scenario =
-                crate::scenario::read("mine", "mine.toml", &text).unwrap_or_else(|lines| panic!("{lines:?}\n{text}"));
+                crate::scenario::read("mine", "mine.toml", &text).unwrap_or_else(|refused| panic!("{refused}\n{text}"));
             let setup = &scenario.runs[0].setup;
             assert_eq!((setup.link.rtt, setup.link.rate), (init.rtt.value, Some(init.rate.value)));
             assert_eq!((setup.link.loss, setup.host.window), (init.loss.value, init.window.map(|window| window.value)));

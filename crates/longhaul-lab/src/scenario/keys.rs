@@ -511,7 +511,7 @@ mod tests {
             crate::parse("a", &format!("about = \"x\"\nsource = \"y\"\n{run}\n{set}"))
         };
         assert!(told("reno").is_ok() && told("auto").is_ok());
-        let why = told("swift").unwrap_err().join("\n");
+        let why = told("swift").unwrap_err().to_string();
         assert!(why.starts_with("a:6:25: error: set = \"accept.congestion=swift\": this kernel offers reno"), "{why}");
     }
 

@@ -2,6 +2,7 @@
 
 use crate::scenario;
 use crate::scenario::model::Scenario;
+use longhaul_config::Refused;
 use std::path::Path;
 
 /// Name and text of each scenario.
@@ -25,8 +26,8 @@ pub(crate) const FILES: &[(&str, &str)] = &[
 /// Reads the built-in scenario `name`; `None` if there is none.
 ///
 /// # Errors
-/// Every error of the file, one per line.
-pub(crate) fn load(name: &str) -> Option<Result<Scenario, Vec<String>>> {
+/// Every error of the file.
+pub(crate) fn load(name: &str) -> Option<Result<Scenario, Refused>> {
     let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
     Some(scenario::read(name, &format!("lab/{name}.toml"), text))
 }
@@ -36,13 +37,9 @@ pub(crate) fn load(name: &str) -> Option<Result<Scenario, Vec<String>>> {
 /// # Errors
 /// Every error of the file, one per line; or that the name is unknown, with a suggestion.
 pub(crate) fn find(name: &str) -> Result<Scenario, Vec<String>> {
-    if let Some(scenario) = load(name) {
-        return scenario;
-    }
-    if name.contains(['/', '.']) {
-        return scenario::load(Path::new(name));
-    }
-    Err(vec![unknown(name)])
+    let is_file = name.contains(['/', '.']);
+    let found = load(name).or_else(|| is_file.then(|| scenario::load(Path::new(name))));
+    found.map_or_else(|| Err(vec![unknown(name)]), |read| read.map_err(|refused| refused.lines()))
 }
 
 /// Returns the text of a built-in scenario.
@@ -74,7 +71,7 @@ mod tests {
     #[test]
     fn every_file_is_good_and_in_the_list() {
         for (name, _) in FILES {
-            let scenario = load(name).unwrap().unwrap_or_else(|lines| panic!("{}", lines.join("\n")));
+            let scenario = load(name).unwrap().unwrap_or_else(|refused| panic!("{refused}"));
             assert!(scenario.runs.iter().any(|run| run.quick.is_some()), "{name} has no quick form");
         }
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab");

@@ -4,6 +4,7 @@ use crate::plan::conflict::Conflict;
 use crate::scenario::conflicts;
 use crate::scenario::model::{Run, Scenario};
 use crate::scenario::{keys, summary};
+use longhaul_config::Refused;
 use longhaul_config::document::{self, Findings, Places, Shape};
 use std::ops::Range;
 use std::path::Path;
@@ -12,17 +13,18 @@ use toml::de::{DeTable, DeValue};
 /// Reads the scenario `name` from `text`. `file` is the file's name in messages.
 ///
 /// # Errors
-/// Every error of the file, one per line.
-pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Vec<String>> {
+/// Every error of the file.
+pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Refused> {
     let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, name, file));
-    scenario.ok_or_else(|| problems.iter().map(|problem| problem.message(file).to_string()).collect())
+    let messages = problems.iter().map(|problem| problem.message(file));
+    scenario.ok_or_else(|| Refused { messages: messages.collect() })
 }
 
 /// Returns a summary of the scenario in `text`. `file` is the file's name in messages.
 ///
 /// # Errors
-/// Every error of the file, one per line. It does not panic for any text.
-pub fn parse(file: &str, text: &str) -> Result<String, Vec<String>> {
+/// Every error of the file. It does not panic for any text.
+pub fn parse(file: &str, text: &str) -> Result<String, Refused> {
     read(file, file, text).map(|scenario| summary::summary(&scenario))
 }
 
@@ -30,9 +32,9 @@ pub fn parse(file: &str, text: &str) -> Result<String, Vec<String>> {
 ///
 /// # Errors
 /// The file cannot be read, or contains errors.
-pub(crate) fn load(path: &Path) -> Result<Scenario, Vec<String>> {
+pub(crate) fn load(path: &Path) -> Result<Scenario, Refused> {
     let file = path.display().to_string();
-    let text = document::text(path, HINT).map_err(|why| vec![format!("{file}: error: {why}")])?;
+    let text = document::text(path, HINT)?;
     let name = path.file_stem().map_or(file.clone(), |stem| stem.to_string_lossy().into_owned());
     read(&name, &file, &text)
 }
