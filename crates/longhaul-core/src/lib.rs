@@ -2,7 +2,8 @@
 //! tested in virtual time.
 //!
 //! In the order in which a byte passes them: [`permits`] decides whether a tunnel may have another flow, and [`sources`]
-//! whether a source may. [`proxy_header`] reads and writes the client's address. [`next_hop`] decides which hop is
+//! whether a source may. [`opening`] decides what its first bytes are, and
+//! [`proxy_header`] reads and writes the client's address. [`next_hop`] decides which hop is
 //! dialled first, and which may be dialled at all, and [`names`] how long the addresses of a name serve. [`pump`] decides
 //! what one direction of a flow does next, and [`low_water`] how many bytes it waits for. [`budget`] bounds what it reads
 //! while other pumps wait for their sinks. [`path`] decides what a leg's path needs, and finds what limited it. [`advice`] has
@@ -22,6 +23,7 @@ pub mod health;
 pub mod low_water;
 pub mod names;
 pub mod next_hop;
+pub mod opening;
 pub mod path;
 pub mod permits;
 pub mod places;

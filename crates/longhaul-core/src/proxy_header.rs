@@ -13,9 +13,11 @@
 //! ```
 //! This module finds the end of a header and bounds its length. The crate `ppp` reads and writes its fields.
 
+use longhaul_units::show_duration;
 use ppp::{v1, v2};
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A version of the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ pub struct Header {
     pub ends: Option<Ends>,
 }
 
-/// Why bytes are not the beginning of an accepted header.
+/// Why there is no accepted header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     /// They do not begin with a signature.
@@ -67,6 +69,10 @@ pub enum Bad {
     Malformed,
     /// The header is longer than [`MAX_BYTES`], or than 107 bytes in version 1.
     TooLong,
+    /// The stream ended within the header, or before it.
+    Ended,
+    /// The header was not whole after this time.
+    Slow(Duration),
 }
 
 /// Maximum length of an accepted header in bytes. The addresses take at most 52. The rest is for TLVs: HAProxy and
@@ -220,6 +226,8 @@ impl fmt::Display for Bad {
             Bad::NotAccepted(version) => write!(f, "a header of {}, which proxy_in does not accept", version.name()),
             Bad::Malformed => f.write_str("the header is malformed"),
             Bad::TooLong => write!(f, "the header is longer than {MAX_V1_BYTES} bytes (v1) or {MAX_BYTES} bytes (v2)"),
+            Bad::Ended => f.write_str("the connection ended before a whole header"),
+            Bad::Slow(time) => write!(f, "no whole header in {}", show_duration(*time)),
         }
     }
 }

@@ -34,9 +34,9 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// Returns a pump whose buffer is empty and whose source has not ended.
-    pub const fn new() -> Pump {
-        Pump { step: Step::Fill, held: 0, moved: 0 }
+    /// Returns a pump whose buffer is empty and whose source has not ended. Its sink took `moved` bytes before it began.
+    pub const fn new(moved: u64) -> Pump {
+        Pump { step: Step::Fill, held: 0, moved }
     }
 
     /// Returns the next step.
@@ -49,7 +49,7 @@ impl Pump {
         self.held
     }
 
-    /// Returns the total number of bytes that the sink socket took.
+    /// Returns the total number of bytes that the sink socket took, including those before the pump began.
     pub const fn moved(&self) -> u64 {
         self.moved
     }
@@ -82,7 +82,7 @@ impl Pump {
 
 impl Default for Pump {
     fn default() -> Pump {
-        Pump::new()
+        Pump::new(0)
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     /// Simulates the kernel: a source that gives its bytes in pieces, a sink that takes them in pieces, and a pipe
     /// between them. `pieces` are the numbers of bytes that successive calls may move; 0 stands for EAGAIN.
     fn run(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, bool, Pump) {
-        let (mut pump, mut source, mut pipe) = (Pump::new(), stream, VecDeque::<u8>::new());
+        let (mut pump, mut source, mut pipe) = (Pump::default(), stream, VecDeque::<u8>::new());
         let (mut sink, mut fin) = (Vec::new(), false);
         let mut pieces = pieces.iter().copied().cycle();
         while pump.step() != Step::Done {

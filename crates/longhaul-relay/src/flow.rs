@@ -3,6 +3,7 @@
 use crate::carry::end::{FlowEnd, LegEnd};
 use crate::carry::join;
 use crate::ftp;
+use crate::leg::peek;
 use crate::leg::stream::Stream;
 use crate::live::client::Client;
 use crate::live::flow::Flow;
@@ -10,7 +11,6 @@ use crate::live::how::{Broken, How};
 use crate::probe::answer;
 use crate::reach::dial;
 use crate::reach::dial::{Dialled, NotDialled};
-use crate::reach::fast_open;
 use crate::reach::proxy_out::Header;
 use crate::state::hops::{Chosen, Hops};
 use crate::state::legs::Legs;
@@ -134,7 +134,7 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         Ok(dialled) => {
             let early = dialled.early;
             let dial = connected(live, dialled);
-            fast_open::consume(accept, early).map_err(|err| Broken::of(Leg::Accept, &err))?;
+            peek::consume(accept, early).map_err(|err| Broken::of(Leg::Accept, &err))?;
             Ok(dial)
         }
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
@@ -171,7 +171,7 @@ fn connected(Live { flow, .. }: &Live, Dialled { stream, hop, address, early }: 
 async fn choose<'a>(Live { tunnel, flow, .. }: &'a Live, accept: &Stream) -> Option<Chosen<'a>> {
     let chosen = tunnel.hops.choose(&tunnel.counters, &tunnel.settings, flow.peer().ip());
     match chosen.order.is_empty() {
-        true => answer::begins(accept).await.then(|| Hops::every(&tunnel.settings)),
+        true => answer::peek_probe(accept).await.map(|_| Hops::every(&tunnel.settings)),
         false => Some(chosen),
     }
 }

@@ -59,21 +59,6 @@ pub struct Preface {
     pub nonce: Nonce,
 }
 
-/// Kind of the first bytes of a connection, as far as they have come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// The payload of an ordinary client.
-    Payload,
-    /// The beginning of the magic. More bytes decide.
-    Maybe,
-    /// A probe whose preface is not complete yet.
-    Begun,
-    /// A probe with this preface, in the first [`LENGTH`] bytes.
-    Preface(Preface),
-    /// A probe with a preface that cannot be used.
-    Bad(Fault),
-}
-
 /// Why a preface cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -85,25 +70,16 @@ pub enum Fault {
     Range,
 }
 
-/// Returns what `first`, the bytes of a connection from its beginning, are. More bytes never change a result other than
-/// [`Look::Maybe`] and [`Look::Begun`], so the result does not depend on how the bytes are split.
-pub fn look(first: &[u8]) -> Look {
-    let known = first.len().min(MAGIC.len());
-    if first[..known] != MAGIC[..known] {
-        return Look::Payload;
-    }
-    if known < MAGIC.len() {
-        // Without any byte there is nothing to hold back, but nothing is decided either.
-        return Look::Maybe;
-    }
+/// Reads the preface in `first`, the bytes of a connection that begins with [`MAGIC`]. Returns `None` if it is not whole. More bytes
+/// never change another result.
+///
+/// # Errors
+/// It cannot be used.
+pub fn read(first: &[u8]) -> Result<Option<Preface>, Fault> {
     match first.get(16) {
-        None => return Look::Begun,
-        Some(&VERSION) => {}
-        Some(&other) => return Look::Bad(Fault::Version(other)),
-    }
-    match first.first_chunk() {
-        None => Look::Begun,
-        Some(bytes) => Preface::parse(bytes).map_or_else(Look::Bad, Look::Preface),
+        Some(&VERSION) => first.first_chunk().map(Preface::parse).transpose(),
+        Some(&other) => Err(Fault::Version(other)),
+        None => Ok(None),
     }
 }
 
@@ -150,44 +126,17 @@ mod tests {
         })
     }
 
-    /// Bytes that are a preface, nearly one, the beginning of one, or anything.
-    fn bytes() -> impl Strategy<Value = Vec<u8>> {
-        let whole = (preface(), proptest::collection::vec(any::<u8>(), 0..20))
-            .prop_map(|(preface, more)| [preface.bytes().as_slice(), &more].concat());
-        let damaged = (preface(), 0..LENGTH, any::<u8>()).prop_map(|(preface, at, byte)| {
-            let mut bytes = preface.bytes().to_vec();
-            bytes[at] = byte;
-            bytes
-        });
-        let cut = (preface(), 0..LENGTH, proptest::collection::vec(any::<u8>(), 0..60))
-            .prop_map(|(preface, to, more)| [&preface.bytes()[..to], &more].concat());
-        prop_oneof![whole, damaged, cut, proptest::collection::vec(any::<u8>(), 0..80)]
-    }
-
     proptest! {
         #[test]
         fn a_preface_is_read_as_it_was_written(preface in preface()) {
-            prop_assert_eq!(look(&preface.bytes()), Look::Preface(preface));
-        }
-
-        /// A reader looks after each piece. Whatever the pieces are, the first decision is the one of the whole.
-        #[test]
-        fn every_split_gives_the_same(bytes in bytes()) {
-            let whole = look(&bytes);
-            for end in 0..=bytes.len() {
-                match look(&bytes[..end]) {
-                    Look::Maybe => prop_assert!(end < MAGIC.len()),
-                    Look::Begun => prop_assert!((MAGIC.len()..LENGTH).contains(&end)),
-                    decided => prop_assert_eq!(decided, whole, "after {} bytes", end),
-                }
-            }
+            prop_assert_eq!(read(&preface.bytes()), Ok(Some(preface)));
         }
 
         #[test]
         fn one_changed_byte_is_found(preface in preface(), at in 17..LENGTH, flip in 1u8..) {
             let mut bytes = preface.bytes();
             bytes[at] ^= flip;
-            prop_assert_eq!(look(&bytes), Look::Bad(Fault::Checksum));
+            prop_assert_eq!(read(&bytes), Err(Fault::Checksum));
         }
     }
 
@@ -195,33 +144,10 @@ mod tests {
     fn a_field_out_of_range_is_refused() {
         let good = Preface { hops: 0, echo_bytes: 0, nonce: [7; 16] };
         for bad in [Preface { hops: MAX_HOPS + 1, ..good }, Preface { echo_bytes: MAX_ECHO_BYTES + 1, ..good }] {
-            assert_eq!(look(&bad.bytes()), Look::Bad(Fault::Range));
+            assert_eq!(read(&bad.bytes()), Err(Fault::Range));
         }
         let mut later = good.bytes();
         later[16] = 2;
-        assert_eq!(look(&later[..17]), Look::Bad(Fault::Version(2)), "without the rest");
-    }
-
-    /// The first bytes of clients: none of them is held back.
-    #[test]
-    fn no_ordinary_protocol_begins_like_a_probe() {
-        let clients: [&[u8]; 12] = [
-            b"SSH-2.0-OpenSSH_9.2\r\n",
-            b"\x16\x03\x01\x02\x00\x01", // TLS
-            b"\x80\x2e\x01\x00\x02",     // SSL 2.0
-            b"GET / HTTP/1.1\r\n",
-            b"PRI * HTTP/2.0\r\n",
-            b"\x00\x00\x00\x08\x04\xd2\x16\x2f", // PostgreSQL, SSLRequest
-            b"\x00\xf4\x00\x00\x01\x00\x00\x00", // Oracle TNS, connect
-            b"EHLO host\r\n",
-            b"PROXY TCP4 192.0.2.1",
-            b"\r\n\r\n\x00\r\nQUIT\n",   // PROXY v2
-            b"\xff\xfd\x03",             // Telnet
-            b"\x00\x29\xd0\x41\x00\x01", // DRDA
-        ];
-        for first in clients {
-            assert_eq!(look(&first[..1]), Look::Payload, "{first:?}");
-        }
-        assert!(std::str::from_utf8(&MAGIC[..1]).is_err());
+        assert_eq!(read(&later[..17]), Err(Fault::Version(2)), "without the rest");
     }
 }

@@ -2,8 +2,7 @@
 //! listener tries again after a pause.
 
 use crate::accept::activated::Activated;
-use crate::accept::own_flow;
-use crate::accept::proxy_in::{self, Arrived};
+use crate::accept::opening::{self, Arrived};
 use crate::accept::source_limits;
 use crate::flow;
 use crate::leg::setup::{self, Protocol, failed};
@@ -13,6 +12,7 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{self, Leg, LegOptions, Mismatch, row};
+use longhaul_core::opening::Asks;
 use longhaul_sys::activation::{accept, has_connection};
 use longhaul_sys::{SysError, sockopt};
 use socket2::{Domain, SockRef, Socket, Type};
@@ -229,26 +229,21 @@ impl Listener {
             catch_up(relay, &tunnel.settings, &accept, peer);
         }
         let is_own = relay.own_probes.accepted(peer);
+        let expected = if is_own { Some(Asks::OwnProbe) } else { tunnel.settings.proxy_in.map(Asks::Header) };
         // Before the socket is registered with the runtime, so that a flood of refused clients uses no epoll watches.
         if !is_own && (!is_allowed(relay, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit)) {
             return;
         }
         // Behind a proxy, the source is known only after its header.
-        if !is_own
-            && tunnel.settings.proxy_in.is_none()
-            && !source_limits::admit(relay, &tunnel, &peer.into(), &mut permit)
-        {
+        if expected.is_none() && !source_limits::admit(relay, &tunnel, &peer.into(), &mut permit) {
             return;
         }
         match Stream::new(accept) {
             Ok(accept) => {
                 let relay = relay.clone();
-                match tunnel.settings.proxy_in {
-                    _ if is_own => tokio::spawn(own_flow::run(Arrived { relay, tunnel, accept, peer, permit })),
+                match expected {
                     None => tokio::spawn(flow::run(relay, tunnel, accept, peer, permit)),
-                    Some(accepts) => {
-                        tokio::spawn(proxy_in::run(accepts, Arrived { relay, tunnel, accept, peer, permit }))
-                    }
+                    Some(asks) => tokio::spawn(opening::run(asks, Arrived { relay, tunnel, accept, peer, permit })),
                 };
             }
             // The kernel has no memory or no epoll watch left. The connection is reset.

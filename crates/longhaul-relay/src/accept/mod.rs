@@ -6,8 +6,7 @@
 
 mod activated;
 pub(crate) mod listener;
-mod own_flow;
-mod proxy_in;
+mod opening;
 mod source_limits;
 
 pub use activated::Activated;

@@ -11,9 +11,7 @@ use crate::carry::buffer::{Buffer, SCRATCH, with_scratch};
 use crate::leg::low_water::LowWater;
 use crate::leg::setup;
 use crate::leg::stream::Stream;
-use crate::leg::talk;
 use crate::live::how::Broken;
-use crate::probe::answer::{self, Opening};
 use crate::state::legs::Legs;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
@@ -37,7 +35,7 @@ pub(super) struct Direction<'a> {
     legs: &'a Legs<'a>,
     pub(super) pump: Pump,
     /// The `held` bytes of the pump.
-    buffer: Buffer,
+    pub(super) buffer: Buffer,
     /// Whether bytes may go through a pipe.
     splice: bool,
     /// Whether splice has passed bytes. From then on its errors are errors of the sockets.
@@ -50,30 +48,12 @@ pub(super) struct Direction<'a> {
     blocked: u32,
     /// Whether the sink's congestion control was still undecided at its handshake.
     may_choose: bool,
-    /// Bytes that the sink had before the pump began (fast open).
-    early: u64,
     /// The leg that it reads; the other leg is its sink. One leg instead of two references, because an idle flow has
     /// two directions.
     source: Leg,
     /// Whether the source is broken. The end of its stream then counts as FIN only if a FIN came before the break.
-    source_is_broken: bool,
+    pub(super) source_is_broken: bool,
     is_stopped: bool,
-    first: First,
-}
-
-/// How far the first bytes of a flow are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum First {
-    /// None has come.
-    Ahead,
-    /// They may be the beginning of a preface. They are on the heap, and the pump has not counted them.
-    Held,
-    /// They are held, and no more will come in time.
-    Last,
-    /// They are payload, as are all bytes after them.
-    Payload,
-    /// They are a probe that this relay answers. They are on the heap.
-    Probe,
 }
 
 /// Part of a pump that only bulk needs.
@@ -85,8 +65,6 @@ struct Bulk {
     full: FullSinks,
     /// Runs while a pipe waits for the sink.
     stall: Option<Stall>,
-    /// Runs while first bytes are held back.
-    hold: Option<Pin<Box<Sleep>>>,
 }
 
 /// A timer, and the number of bytes that the pump had moved when the timer was set.
@@ -102,7 +80,7 @@ impl<'a> Direction<'a> {
         Direction {
             legs,
             source,
-            pump: Pump::new(),
+            pump: Pump::new(early),
             buffer: Buffer::Empty,
             splice: legs.tunnel().splice,
             spliced: false,
@@ -110,17 +88,12 @@ impl<'a> Direction<'a> {
             bulk: None,
             blocked: 0,
             may_choose: !setup::auto_congestion(legs.tunnel(), sink, legs.of(sink)).is_settled(),
-            early,
             source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
-            first: match source == Leg::Accept && early == 0 && legs.flow.may_be_probe() {
-                true => First::Ahead,
-                false => First::Payload,
-            },
         }
     }
 
-    fn source(&self) -> &'a Arc<Stream> {
+    pub(super) fn source(&self) -> &'a Arc<Stream> {
         self.legs.of(self.source)
     }
 
@@ -140,11 +113,6 @@ impl<'a> Direction<'a> {
         std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.legs.relay.pool);
     }
 
-    /// Returns the number of bytes that the sink has taken, including those before the pump began.
-    pub(super) fn sent(&self) -> u64 {
-        self.early + self.pump.moved()
-    }
-
     /// Whether the next step is to read from the source.
     pub(super) fn is_waiting(&self) -> bool {
         self.pump.step() == Step::Fill && !self.is_stopped
@@ -153,27 +121,6 @@ impl<'a> Direction<'a> {
     /// Whether the pump waits for its sink.
     pub(super) fn is_blocked(&self) -> bool {
         self.pump.step() == Step::Drain && !self.is_stopped
-    }
-
-    /// Whether the first bytes are a probe that this relay answers.
-    pub(super) fn has_probe(&self) -> bool {
-        self.first == First::Probe && !self.is_stopped
-    }
-
-    /// Whether no byte has been read from the source, and the first ones may be a probe.
-    pub(super) fn may_still_be_probe(&self) -> bool {
-        self.first == First::Ahead
-    }
-
-    /// Takes the bytes of a [probe](Self::has_probe).
-    pub(super) fn take_probe(&mut self) -> Option<Box<[u8]>> {
-        match std::mem::replace(&mut self.buffer, Buffer::Empty) {
-            Buffer::Heap { bytes, .. } if self.has_probe() => Some(bytes),
-            other => {
-                self.buffer = other;
-                None
-            }
-        }
     }
 
     /// Whether FIN was sent on the sink.
@@ -191,13 +138,16 @@ impl<'a> Direction<'a> {
     /// # Errors
     /// The leg that broke: the source or the sink.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        with_scratch(|scratch| {
-            let polled = self.poll_with(cx, scratch);
-            // In every case, because the next pump on this worker overwrites the scratch buffer.
-            self.buffer.keep(scratch);
-            self.legs.flow.carried(self.source, self.sent());
-            polled
-        })
+        with_scratch(|scratch| self.poll_from(cx, scratch))
+    }
+
+    /// Does the same with the bytes that may be in `scratch`, the worker's scratch buffer.
+    pub(super) fn poll_from(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<Result<(), Broken>> {
+        let polled = self.poll_with(cx, scratch);
+        // In every case, because the next pump on this worker overwrites the scratch buffer.
+        self.buffer.keep(scratch);
+        self.legs.flow.carried(self.source, self.pump.moved());
+        polled
     }
 
     /// Runs the steps until the pump has to wait or has used up its turn. The turn is limited so that the other
@@ -212,21 +162,9 @@ impl<'a> Direction<'a> {
         loop {
             match self.pump.step() {
                 _ if self.is_stopped => return Poll::Ready(Ok(())),
-                _ if self.first == First::Probe => return Poll::Pending,
                 Step::Fill => {
-                    let polled = match self.first {
-                        First::Held => self.poll_more(cx, scratch),
-                        _ => self.poll_fill(cx, scratch),
-                    };
-                    let filled = ready!(polled).map_err(source_broke)?;
-                    if self.first != First::Payload && self.keeps_first(scratch, filled) {
-                        continue;
-                    }
-                    if filled == 0 && self.source_is_broken && !self.has_fin() {
-                        return Poll::Ready(Err(source_broke(io::Error::from_raw_os_error(libc::ECONNRESET))));
-                    }
-                    self.beat();
-                    self.pump.filled(filled);
+                    let filled = ready!(self.poll_fill(cx, scratch)).map_err(source_broke)?;
+                    self.filled(filled)?;
                 }
                 Step::Drain => {
                     let Poll::Ready(drained) = self.poll_drain(cx, scratch) else {
@@ -255,55 +193,33 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Records for keepalive that the flow moves bytes.
-    fn beat(&self) {
+    /// Sends `bytes`, one at least, before those of the source.
+    pub(super) fn send_first(&mut self, bytes: Box<[u8]>) {
+        // This fails only at the end of a stream.
+        let _ = self.filled(bytes.len());
+        self.buffer = Buffer::Heap { bytes, from: 0, urgent: false };
+    }
+
+    /// Takes the `bytes` that came into the buffer, 0 at the end of the source's stream. Records for keepalive that the flow moves.
+    ///
+    /// # Errors
+    /// The stream has ended without FIN.
+    pub(super) fn filled(&mut self, bytes: usize) -> Result<(), Broken> {
+        if bytes == 0 && self.source_is_broken && !self.has_fin() {
+            return Err(Broken::of(self.source, &io::Error::from_raw_os_error(libc::ECONNRESET)));
+        }
         if self.legs.flow.pulse.beat() {
             self.legs.relay.registry.wake(self.legs.flow);
         }
+        self.pump.filled(bytes);
+        Ok(())
     }
 
-    /// Looks at the first `filled` bytes. Returns whether the pump keeps them: they may become a preface, or they are a
-    /// probe that this relay answers.
-    fn keeps_first(&mut self, scratch: &mut [u8], filled: usize) -> bool {
-        let is_urgent = matches!(self.buffer, Buffer::Scratch { urgent: true, .. });
-        let opening = match filled > 0 && !is_urgent {
-            true => answer::look(self.legs, &mut scratch[..filled], self.first == First::Last),
-            false => Opening::Payload,
-        };
-        self.first = match opening {
-            Opening::Payload => First::Payload,
-            Opening::More => First::Held,
-            Opening::Probe => First::Probe,
-        };
-        let keeps = self.first != First::Payload;
-        if keeps {
-            self.buffer.keep(&scratch[..filled]);
-        } else if let Some(bulk) = &mut self.bulk {
-            bulk.hold = None;
-        }
-        keeps
-    }
-
-    /// Reads on behind first bytes that are held back, for at most [`answer::PATIENCE`].
-    fn poll_more(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<io::Result<usize>> {
-        let Buffer::Heap { bytes, .. } = &self.buffer else { return Poll::Pending };
-        let held = bytes.len();
-        scratch[..held].copy_from_slice(bytes);
-        let hold = self.bulk().hold.get_or_insert_with(|| Box::pin(sleep(answer::PATIENCE)));
-        let is_over = hold.as_mut().poll(cx).is_ready();
-        // A reset is reported behind the bytes before it. Urgent data is not part of a preface.
-        let more = match is_over || self.source_is_broken || self.source().has_urgent() {
-            true => 0,
-            false => ready!(talk::poll_receive(self.source(), cx, &mut scratch[held..]))?,
-        };
-        if more == 0 {
-            self.first = First::Last;
-        }
-        self.buffer = Buffer::Scratch { from: 0, to: (held + more) as u32, urgent: false };
-        Poll::Ready(Ok(held + more))
-    }
-
-    fn poll_fill(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<io::Result<usize>> {
+    /// Reads from the source into `scratch` or a pipe. Returns the number of bytes, 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// The source's error.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             let Poll::Ready(mut ready) = self.source().poll_read_ready(cx)? else {
                 self.rest();
@@ -457,7 +373,7 @@ impl<'a> Direction<'a> {
     fn bulk(&mut self) -> &mut Bulk {
         let choice = if self.may_choose { AutoCongestion::open() } else { AutoCongestion::settled() };
         self.bulk.get_or_insert_with(|| {
-            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), stall: None, hold: None })
+            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), stall: None })
         })
     }
 
@@ -465,7 +381,7 @@ impl<'a> Direction<'a> {
     /// kernel reports the end of the stream with or without a FIN. A FIN counts as a received byte that no read
     /// returns.
     fn has_fin(&self) -> bool {
-        let read = self.source().received_beside().saturating_add_unsigned(self.sent());
+        let read = self.source().received_beside().saturating_add_unsigned(self.pump.moved());
         TcpInfo::of(self.source().as_fd()).is_ok_and(|info| i128::from(info.bytes_received) > i128::from(read))
     }
 

@@ -2,13 +2,15 @@
 //! this module applies them to sockets.
 //!
 //! ```text
-//! the first bytes are a probe for this relay ──> probe: answer it
+//! the first bytes are a preface ──> probe: answer it
 //! both directions run ── FIN passed on, both ways ──> settle: wait for the last acknowledgements
 //!         └── a leg breaks: the direction into it stops, the direction out of it goes on to its end
 //!                   └──> deliver: wait until the other leg's peer has acknowledged all ──> RST on both legs
 //! ```
 
+use crate::carry::buffer::with_scratch;
 use crate::carry::direction::Direction;
+use crate::carry::first_bytes::FirstBytes;
 use crate::leg::closing::{self, Closing};
 use crate::leg::stream::Stream;
 use crate::live::how::{Broken, How};
@@ -23,7 +25,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
@@ -38,6 +40,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output = How> {
     let mut pumps = Both {
         legs,
+        first: FirstBytes::of(legs.flow, carried.up),
         up: Direction::new(legs, Leg::Accept, carried.up),
         down: Direction::new(legs, Leg::Dial, carried.down),
         broken: None,
@@ -49,12 +52,11 @@ pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output 
         loop {
             poll_fn(|cx| {
                 while let Some(broken) = pumps.first_break(cx, &mut errors, |socket| socket.failed()) {
-                    // A probe that came before the next hop's reset is still answered.
-                    if pumps.up.has_probe() || pumps.breaks(broken).is_err() {
+                    if pumps.breaks(broken).is_err() {
                         return Poll::Ready(());
                     }
                 }
-                if pumps.up.has_probe() {
+                if pumps.has_preface() {
                     return Poll::Ready(());
                 }
                 match pumps.has_ended() || stall.poll(cx, pumps.limit(), pumps.moved(), || left(pumps.legs)).is_ready()
@@ -64,17 +66,17 @@ pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output 
                 }
             })
             .await;
-            let Some(first) = pumps.up.take_probe() else { break };
-            match Box::pin(answer::answer(pumps.legs, first)).await {
+            let Some((found, bytes)) = pumps.first.take_preface() else { break };
+            match Box::pin(answer::answer(pumps.legs, found, bytes)).await {
                 Answered::Ended(how) => return how,
-                Answered::PassedOn(early) => pumps.up = Direction::new(pumps.legs, Leg::Accept, early),
+                Answered::PassOn(preface) => pumps.up.send_first(preface),
             }
         }
         drop(errors);
         let legs = pumps.legs;
         let broken = pumps.broken;
         let has_ended = pumps.has_ended();
-        let may_be_probe = pumps.up.may_still_be_probe();
+        let may_be_probe = matches!(pumps.first, FirstBytes::Awaited);
         let sent = pumps.sent();
         let closing = std::mem::take(&mut pumps.closing);
         drop(pumps);
@@ -154,6 +156,8 @@ fn left(legs: &Legs<'_>) -> u32 {
 /// Both directions of a flow.
 struct Both<'a> {
     legs: &'a Legs<'a>,
+    /// Those that `up` has not got.
+    first: FirstBytes,
     up: Direction<'a>,
     down: Direction<'a>,
     /// The leg that broke first. The direction out of it goes on until every byte that it had sent is delivered.
@@ -170,10 +174,15 @@ impl<'a> Both<'a> {
         errors: &mut [Option<Pin<Box<F>>>; 2],
         failed: impl Fn(&'a Stream) -> F,
     ) -> Option<Broken> {
-        for source in Leg::ALL {
-            if let Poll::Ready(Err(broken)) = self.out_of(source).poll(cx) {
-                return Some(broken);
-            }
+        if let Poll::Ready(Err(broken)) = self.poll_up(cx) {
+            return Some(broken);
+        }
+        // A probe that came before the next hop's reset is still answered.
+        if self.has_preface() {
+            return None;
+        }
+        if let Poll::Ready(Err(broken)) = self.down.poll(cx) {
+            return Some(broken);
         }
         // A blocked pump does not look at its source, and an ended pump looks at neither socket. Without this check, a
         // RST on one leg would wait for the other leg's next byte. While both pumps wait for their sources, as in an
@@ -192,6 +201,22 @@ impl<'a> Both<'a> {
             }
         }
         Leg::ALL.into_iter().find_map(|leg| self.closing_break(cx, leg))
+    }
+
+    /// Moves bytes from the accept leg to the dial leg, unless the first ones are a preface.
+    fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        if matches!(self.first, FirstBytes::Passed) || self.up.has_ended() {
+            return self.up.poll(cx);
+        }
+        with_scratch(|scratch| {
+            let first = ready!(self.first.poll(&mut self.up, cx, scratch));
+            self.up.filled(first.map_err(|err| Broken::of(Leg::Accept, &err))?)?;
+            self.up.poll_from(cx, scratch)
+        })
+    }
+
+    fn has_preface(&self) -> bool {
+        matches!(self.first, FirstBytes::Preface(_))
     }
 
     /// Watches `leg` once we have sent our FIN on it while the pump that reads it is blocked. The pump would not see
@@ -260,7 +285,7 @@ impl<'a> Both<'a> {
 
     /// Returns the number of bytes that each leg has taken so far.
     fn sent(&self) -> Tally {
-        Tally { up: self.up.sent(), down: self.down.sent() }
+        Tally { up: self.up.pump.moved(), down: self.down.pump.moved() }
     }
 }
 

@@ -13,6 +13,7 @@ use super::data_listener::NewFlow;
 use super::first::First;
 use super::places::Places;
 use crate::carry::join;
+use crate::leg::peek::{ask, now};
 use crate::leg::stream::Stream;
 use crate::leg::talk::{poll_read, poll_write};
 use crate::live::how::{Broken, How};
@@ -22,6 +23,7 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
 use longhaul_core::ftp::{Action, End, Lingers, Session, Side};
+use longhaul_core::opening::Asks;
 use longhaul_sys::splice;
 use socket2::SockRef;
 use std::any::Any;
@@ -122,7 +124,7 @@ impl<'a> Control<'a> {
             data,
             up: Moved::default(),
             down: Moved::default(),
-            first: First::Awaited,
+            first: First::Awaited(ask(Asks::Control)),
             broken: None,
         }
     }
@@ -194,12 +196,11 @@ impl<'a> Control<'a> {
 
     /// Returns the next time at which to [`tick`](Control::tick).
     fn timeout(&self) -> Option<Instant> {
-        let held = if let First::Held(since) = self.first { Some(since + answer::PATIENCE) } else { None };
-        self.session.poll_timeout().map(Instant::from_std).into_iter().chain(held).min()
+        self.session.poll_timeout().into_iter().chain(self.first.until()).min().map(Instant::from_std)
     }
 
     fn tick(&mut self) {
-        if matches!(self.first, First::Held(since) if since + answer::PATIENCE <= Instant::now()) {
+        if self.first.until().is_some_and(|until| until <= now()) {
             self.first = First::Late;
         }
         self.session.tick(now());
@@ -326,10 +327,6 @@ fn side(leg: Leg) -> Side {
         Leg::Accept => Side::Client,
         Leg::Dial => Side::Server,
     }
-}
-
-fn now() -> std::time::Instant {
-    Instant::now().into_std()
 }
 
 /// Receives bytes of `socket`: up to the urgent mark, or the urgent byte alone.

@@ -1,20 +1,17 @@
 //! The client's first bytes on a control connection, which may be the preface of a probe.
 
+use crate::leg::peek::poll_peek;
 use crate::leg::stream::Stream;
-use longhaul_core::wire::probe::{Look, MAGIC, look};
-use longhaul_sys::splice;
+use longhaul_core::opening::{Found, MAGIC_BYTES, Opening};
 use std::io;
-use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
-use tokio::time::Instant;
+use std::time::Instant;
 
 /// Knowledge about the client's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum First {
-    /// None has come.
-    Awaited,
-    /// They may become a preface. The first of them came at this time.
-    Held(Instant),
+    /// They are not known yet.
+    Awaited(Opening),
     /// They began like a preface, and the rest did not come in time.
     Late,
     /// They are no preface.
@@ -24,27 +21,15 @@ pub(super) enum First {
 }
 
 impl First {
+    /// Returns the time at which the first bytes are [`Late`](First::Late), if some have come.
+    pub(super) fn until(&self) -> Option<Instant> {
+        if let First::Awaited(opening) = self { opening.until() } else { None }
+    }
+
     /// Looks at the first bytes on `socket` until it is known whether they are a preface. Pending while they may become one.
     pub(super) fn poll(&mut self, socket: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<First>> {
-        let mut first = [0; MAGIC.len()];
-        loop {
-            let mut ready = ready!(socket.poll_read_ready(cx))?;
-            match splice::peek(socket.as_fd(), &mut first) {
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                Err(err) => return Poll::Ready(Err(err)),
-                // As for every flow: a preface has no urgent byte, and `carry` would take it for payload.
-                Ok(_) if splice::is_at_urgent_byte(socket.as_fd()) => return Poll::Ready(Ok(First::Command)),
-                Ok(peeked) => match look(&first[..peeked]) {
-                    Look::Maybe if peeked > 0 && !ready.ready().is_read_closed() => {
-                        if *self == First::Awaited {
-                            *self = First::Held(Instant::now());
-                        }
-                        ready.clear_ready();
-                    }
-                    Look::Maybe | Look::Payload => return Poll::Ready(Ok(First::Command)),
-                    Look::Begun | Look::Preface(_) | Look::Bad(_) => return Poll::Ready(Ok(First::Preface)),
-                },
-            }
-        }
+        let First::Awaited(opening) = self else { return Poll::Ready(Ok(*self)) };
+        let (found, _) = ready!(poll_peek(socket, opening, &mut [0; MAGIC_BYTES], cx))?;
+        Poll::Ready(Ok(if found == Found::Payload { First::Command } else { First::Preface }))
     }
 }

@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// Whether it is a probe of this process.
-    pub(super) fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         matches!(self, Client::Own(_))
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! verifier   announces the address and the nonce of a probe, and connects
 //! listener   finds the address: reads the preface before anything is dialled
-//! own_flow   the nonce is that of the announced probe, and unused: the flow begins
+//! opening    the nonce is that of the announced probe, and unused: the flow begins
 //! ```
 //! The address is that of a socket of this process, so no other client can have it. The nonce is random and good for one
 //! connection.

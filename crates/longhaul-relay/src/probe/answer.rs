@@ -9,88 +9,41 @@
 //! dial failed      report to the prober, FIN
 //! next hop resets  report to the prober, FIN
 //! ```
-//! The pump finds the preface in its first read, so that an ordinary flow pays for one comparison of a byte, and the dial
-//! does not wait. No preface goes to a final host: one with 0 hops to go is answered here. One with more is passed on only
+//! No preface goes to a final host: one with 0 hops to go is answered here. One with more is passed on only
 //! if `verify_hops` says that the next hop is a relay, or if it comes from this host, whose administrator can tell.
 //!
 //! The final host gets a connection that ends with FIN before a byte. Every server knows that from clients that give up.
 //! A RST would reach most servers as an error of accept(2) or read(2), which many of them log.
 
 use crate::leg::closing::linger_off;
+use crate::leg::peek;
 use crate::leg::stream::Stream;
-use crate::leg::talk::{poll_read, poll_receive, send_all};
+use crate::leg::talk::{poll_receive, send_all};
 use crate::live::failure_kind::FailureKind;
 use crate::live::flow::Flow;
 use crate::live::how::{Broken, How};
 use crate::probe::proof;
 use crate::reach::dial::Unanswered;
-use crate::reach::fast_open;
 use crate::reach::host_answer;
 use crate::state::legs::Legs;
 use crate::state::probes::Place;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
+use longhaul_core::opening::{Asks, Found, PrefaceKind};
 use longhaul_core::sources::Source;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
-use longhaul_core::wire::probe::{self, LENGTH, Look, MAGIC, Preface};
+use longhaul_core::wire::probe::{LENGTH, Preface};
 use longhaul_sys::splice;
 use longhaul_sys::tcp_info::TcpInfo;
 use socket2::SockRef;
-use std::future::{pending, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::time::timeout;
 use tracing::{debug, warn};
-
-/// Kind of the first bytes of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
-    /// Payload, which goes to the dial leg.
-    Payload,
-    /// Perhaps the beginning of a preface. More bytes decide.
-    More,
-    /// A probe that does not go to the dial leg.
-    Probe,
-}
-
-/// Decides on `first`, the bytes of a flow from its beginning. `is_last`: no more will come in time. A probe that is
-/// passed on becomes payload: this call reports to the prober, and changes the preface in place.
-pub(crate) fn look(legs: &Legs<'_>, first: &mut [u8], is_last: bool) -> Opening {
-    match probe::look(first) {
-        Look::Payload => Opening::Payload,
-        Look::Maybe | Look::Begun if !is_last => Opening::More,
-        // A probe whose preface is cut off is no payload either, because the next hop could be a final host.
-        Look::Maybe | Look::Begun if first.len() < MAGIC.len() => Opening::Payload,
-        Look::Preface(preface) if first.len() == LENGTH => {
-            match course(legs.tunnel(), &preface, || is_from_here(legs.relay, legs.flow, legs.accept)) {
-                Course::PassOn(hops) if !proof::is_wanted(legs.relay, legs.flow) && pass_on(legs, &preface) => {
-                    first.copy_from_slice(&Preface { hops, ..preface }.bytes());
-                    Opening::Payload
-                }
-                _ => Opening::Probe,
-            }
-        }
-        // Also a preface with bytes behind it: the prober sends none before the report.
-        _ => Opening::Probe,
-    }
-}
-
-/// Reports to the prober that its preface goes on. Returns whether it may.
-fn pass_on(legs: &Legs<'_>, preface: &Preface) -> bool {
-    if !may_pass_on(legs.relay, legs.flow) {
-        return false;
-    }
-    let report = Frame::Report(report(legs.flow, preface, Some(legs.dial), Next::PassedOn)).bytes();
-    // The send buffer is empty, unless a server has sent its size in advance.
-    let is_sent = splice::send(legs.accept, &report).is_ok_and(|sent| sent == report.len());
-    if is_sent {
-        legs.flow.counters.count(|counters| &counters.probes);
-    }
-    is_sent
-}
 
 /// Whether a probe may be passed on now. The daemon's own probes are not limited.
 fn may_pass_on(relay: &Relay, flow: &Flow) -> bool {
@@ -128,37 +81,50 @@ fn is_from_here(relay: &Relay, flow: &Flow, accept: &Stream) -> bool {
     peer.is_some_and(|peer| relay.served.has_here(peer) == Ok(true))
 }
 
-/// End of a probe that the pump did not pass on.
+/// Answer to a preface.
 pub(crate) enum Answered {
     /// Its flow ends.
     Ended(How),
-    /// Its prober has proved the key, and the dial leg has the preface: so many bytes.
-    PassedOn(u64),
+    /// The flow begins with this preface instead.
+    PassOn(Box<[u8]>),
 }
 
-/// Answers the probe that begins with `first`, or passes it on once its prober has proved the key.
-pub(crate) async fn answer(legs: &Legs<'_>, first: Box<[u8]>) -> Answered {
-    if let Look::Preface(preface) = probe::look(&first) {
-        let course = course(legs.tunnel(), &preface, || is_from_here(legs.relay, legs.flow, legs.accept));
-        if let (LENGTH, Course::PassOn(hops), true) = (first.len(), course, proof::is_wanted(legs.relay, legs.flow)) {
-            return prove_and_pass_on(legs, &preface, hops).await;
-        }
-    }
-    Answered::Ended(answer_here(legs, &first).await)
+/// Answers the preface that was `found` at the beginning of a flow, in its first `bytes` bytes.
+pub(crate) async fn answer(legs: &Legs<'_>, found: Found, bytes: usize) -> Answered {
+    let why = match found {
+        Found::Preface(PrefaceKind::Probe(preface)) if bytes == LENGTH => return answer_probe(legs, &preface).await,
+        // The prober sends no byte behind it before the report.
+        Found::Preface(PrefaceKind::Probe(preface)) => format!("Preface({preface:?})"),
+        _ => format!("{found:?}"),
+    };
+    let refusal = async {
+        refused(legs.relay, legs.flow, &format!("bad preface of {bytes} bytes: {why}"));
+        How::ProbeRefused
+    };
+    Answered::Ended(end_dial_leg(legs, refusal).await)
 }
 
-async fn prove_and_pass_on(legs: &Legs<'_>, preface: &Preface, hops: u8) -> Answered {
+/// Passes a probe on, or answers it. With a key, its prober has to prove it first.
+async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
     let Legs { relay, flow, accept, dial } = *legs;
-    if let Err(how) = admit_to_pass_on(relay, flow, accept, preface).await {
-        return Answered::Ended(how);
-    }
+    let admitted = match course(legs.tunnel(), preface, || is_from_here(relay, flow, accept)) {
+        Course::PassOn(hops) if proof::is_wanted(relay, flow) => {
+            admit_to_pass_on(relay, flow, accept, preface).await.map(|()| hops)
+        }
+        Course::PassOn(hops) if may_pass_on(relay, flow) => {
+            flow.counters.count(|counters| &counters.probes);
+            Ok(hops)
+        }
+        _ => Err(end_dial_leg(legs, answer_as_last(relay, flow, accept, Some(dial), preface)).await),
+    };
+    let hops = match admitted {
+        Ok(hops) => hops,
+        Err(how) => return Answered::Ended(how),
+    };
     let report = Frame::Report(report(flow, preface, Some(dial), Next::PassedOn)).bytes();
-    if let Err(err) = send_all(accept, &report).await {
-        return Answered::Ended(Broken::of(Leg::Accept, &err).into());
-    }
-    match send_all(dial, &Preface { hops, ..*preface }.bytes()).await {
-        Ok(()) => Answered::PassedOn(LENGTH as u64),
-        Err(err) => Answered::Ended(Broken::of(Leg::Dial, &err).into()),
+    match send_all(accept, &report).await {
+        Ok(()) => Answered::PassOn(Box::new(Preface { hops, ..*preface }.bytes())),
+        Err(err) => Answered::Ended(Broken::of(Leg::Accept, &err).into()),
     }
 }
 
@@ -194,13 +160,13 @@ async fn refuse_unproven(relay: &Relay, flow: &Flow, accept: &Stream, probe: Unp
     How::ProbeRefused
 }
 
-/// Answers the probe that begins with `first`, and returns how its flow ends. The final host gets FIN and no byte.
-async fn answer_here(legs: &Legs<'_>, first: &[u8]) -> How {
+/// Ends the dial leg of a flow that is `answered` here. The final host gets FIN and no byte.
+async fn end_dial_leg(legs: &Legs<'_>, answered: impl Future<Output = How>) -> How {
     // This fails only on a connection that is gone.
     let _ = SockRef::from(&**legs.dial).shutdown(Shutdown::Write);
     // However the probe ends, the final host has had its end.
     linger_off(legs.dial);
-    let how = answer_as_last(legs.relay, legs.flow, legs.accept, Some(legs.dial), first).await;
+    let how = answered.await;
     discard(legs.dial);
     how
 }
@@ -211,32 +177,27 @@ pub(crate) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
     if flow.tunnel.verify_final || !flow.may_be_probe() {
         return None;
     }
-    let preface = peek_preface(accept, FIRST_BYTES).await?;
+    let preface = peek_probe(accept).await?;
     if course(&flow.tunnel, &preface, || is_from_here(relay, flow, accept)) != Course::Answer
-        || fast_open::consume(accept, LENGTH).is_err()
+        || peek::consume(accept, LENGTH).is_err()
     {
         return None;
     }
-    let first = preface.bytes();
     // Dropping the answer loses nothing that the other arm needs.
     tokio::select! {
-        how = answer_as_last(relay, flow, accept, None, &first) => Some(how),
+        how = answer_as_last(relay, flow, accept, None, &preface) => Some(how),
         how = flow.cut.given() => Some(how),
     }
 }
 
 /// After a failed dial: if the client is a prober, tells it how. Any other client that has sent nothing yet is reset
-/// [`FIRST_BYTES`] later than without this call, and one that has sent bytes at once.
+/// [`DIAL_TIME`](longhaul_core::opening::DIAL_TIME) later than without this call, and one that has sent bytes at once.
 pub(crate) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, failed: Unanswered) {
     if !flow.may_be_probe() {
         return;
     }
     let telling = async {
-        let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
-        // The preface was peeked, so it is there. If it is read, the close below can end with FIN.
-        if fast_open::consume(accept, LENGTH).is_err() {
-            return;
-        }
+        let Some(preface) = take_probe(accept).await else { return };
         if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
             let dial = dial_of(&flow.tunnel, &failed).await;
             let report = Report { dial, why: failed.why, ..report(flow, &preface, None, Next::DialFailed) };
@@ -250,17 +211,13 @@ pub(crate) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
 }
 
 /// After the next hop has reset the connection before the client's first byte was read: if the client is a prober, tells it
-/// that its probe came as far as the next hop. Any other client is reset [`FIRST_BYTES`] later, as after a failed dial.
+/// that its probe came as far as the next hop. Any other client is reset [`DIAL_TIME`](longhaul_core::opening::DIAL_TIME) later, as after a failed dial.
 pub(crate) async fn tell_reset(legs: &Legs<'_>) {
     let Legs { relay, flow, accept, dial } = *legs;
     let telling = async {
-        let Some(preface) = peek_preface(accept, FIRST_BYTES).await else { return };
-        // See `tell_dial_failed`.
-        if fast_open::consume(accept, LENGTH).is_err() {
-            return;
-        }
+        let Some(preface) = take_probe(accept).await else { return };
         if !matches!(course(legs.tunnel(), &preface, || is_from_here(relay, flow, accept)), Course::PassOn(_)) {
-            answer_as_last(relay, flow, accept, Some(dial), &preface.bytes()).await;
+            answer_as_last(relay, flow, accept, Some(dial), &preface).await;
             return;
         }
         if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
@@ -286,38 +243,28 @@ async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
     }
 }
 
-/// Waits a moment for the first bytes on `accept`. Returns whether they are a preface, and leaves them where they are.
-pub(crate) async fn begins(accept: &Stream) -> bool {
-    peek_preface(accept, FIRST_BYTES).await.is_some()
-}
-
-/// Waits for the first bytes on `accept`, for at most `patience`. Returns the preface if they are one, and leaves them where
-/// they are.
-pub(crate) async fn peek_preface(accept: &Stream, patience: Duration) -> Option<Preface> {
-    let mut first = [0; LENGTH];
-    let peeked = timeout(patience, poll_fn(|cx| poll_read(accept, cx, || splice::peek(accept, &mut first)))).await;
-    let peeked = peeked.ok()?.ok()?;
-    match probe::look(&first[..peeked]) {
-        Look::Preface(preface) => Some(preface),
+/// Waits a moment for the first bytes on `accept`. Returns the preface if they are that of a probe, and leaves them where they are.
+pub(crate) async fn peek_probe(accept: &Stream) -> Option<Preface> {
+    match peek::peek(accept, peek::ask(Asks::BesideDial), &mut [0; LENGTH]).await {
+        Ok((Found::Preface(PrefaceKind::Probe(preface)), _)) => Some(preface),
         _ => None,
     }
 }
 
-/// Answers the probe that begins with `first`, which is not passed on, and returns how its flow ends. The prober gets a report.
-/// It also gets the echo and the receipt if the report says so.
-async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Option<&Stream>, first: &[u8]) -> How {
-    let preface = match probe::look(first) {
-        Look::Preface(preface) if first.len() == LENGTH => preface,
-        look => {
-            refused(relay, flow, &format!("bad preface of {} bytes: {look:?}", first.len()));
-            return How::ProbeRefused;
-        }
-    };
-    if let Err(why) = proof::ask(relay, flow, accept, &preface).await {
-        return refuse_unproven(relay, flow, accept, Unproven { preface: &preface, why }).await;
+/// Reads the preface of a probe on `accept`, if there is one, so that the close can end with FIN.
+async fn take_probe(accept: &Stream) -> Option<Preface> {
+    let preface = peek_probe(accept).await?;
+    peek::consume(accept, LENGTH).ok().map(|()| preface)
+}
+
+/// Answers the probe with `preface`, which is not passed on, and returns how its flow ends. The prober gets a report. It also gets
+/// the echo and the receipt if the report says so.
+async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Option<&Stream>, preface: &Preface) -> How {
+    if let Err(why) = proof::ask(relay, flow, accept, preface).await {
+        return refuse_unproven(relay, flow, accept, Unproven { preface, why }).await;
     }
-    let (next, place) = admit_to_answer(relay, flow, accept, &preface);
-    let report = report(flow, &preface, dial, next);
+    let (next, place) = admit_to_answer(relay, flow, accept, preface);
+    let report = report(flow, preface, dial, next);
     let busy = Report { next: Next::Busy, echo_bytes: 0, ..report.clone() };
     let answered = tokio::select! {
         answered = timeout(ANSWER_TIME, converse(accept, report, place.as_ref())) => answered.ok(),
@@ -350,7 +297,7 @@ fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: 
             Some(place) => (Next::Echo, Some(place)),
             None => (Next::Busy, None),
         },
-        // It comes here only if `pass_on` has refused it.
+        // It comes here only if it may not be passed on now.
         Course::PassOn(_) => (Next::Busy, None),
         Course::Refuse => (Next::NotPassedOn, None),
     };
@@ -476,13 +423,6 @@ fn micros(time: Duration) -> u32 {
 
 /// Why a probe over the limits is refused.
 const TOO_MANY: &str = "too many probes";
-
-/// Time that bytes like the beginning of a preface wait for the rest. The prober sends the preface by one call, so only a
-/// loss separates its bytes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Time to wait for the first bytes before or after a dial. The near relay sends them right after its handshake.
-const FIRST_BYTES: Duration = Duration::from_millis(20);
 
 /// Maximum time that an answer takes: 64 MiB each way at 10 Mbit/s.
 const ANSWER_TIME: Duration = Duration::from_secs(120);

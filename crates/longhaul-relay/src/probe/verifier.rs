@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use longhaul_config::{NextHop, Tunnel};
     use longhaul_core::wire::answer::{Dial, Frame, Next, Report};
-    use longhaul_core::wire::probe::{LENGTH, Look, Preface, look};
+    use longhaul_core::wire::probe::{LENGTH, Preface, read};
     use std::future::pending;
     use std::io::{Read, Write};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -318,7 +318,7 @@ mod tests {
             for probe in listener.incoming() {
                 let (mut probe, mut first) = (probe.unwrap(), [0; LENGTH]);
                 probe.read_exact(&mut first).unwrap();
-                let Look::Preface(preface) = look(&first) else { panic!("{first:?}") };
+                let Ok(Some(preface)) = read(&first) else { panic!("{first:?}") };
                 probe.write_all(&next.map(|next| report(preface, next)).unwrap_or_default()).unwrap();
             }
         });
@@ -329,7 +329,7 @@ mod tests {
     async fn trickle(listener: TcpListener, bytes: usize) {
         let (mut probe, mut first) = (listener.accept().await.unwrap().0, [0; LENGTH]);
         probe.read_exact(&mut first).await.unwrap();
-        let Look::Preface(preface) = look(&first) else { panic!("{first:?}") };
+        let Ok(Some(preface)) = read(&first) else { panic!("{first:?}") };
         probe.write_all(&report(preface, Next::Echo)).await.unwrap();
         let (mut piece, mut echoed) = ([0; 10], 0);
         while echoed < bytes {

@@ -14,7 +14,7 @@ use crate::leg::race::Race;
 use crate::leg::stream::Stream;
 use crate::live::failure_kind::FailureKind;
 use crate::reach::connect::{self, Failure};
-use crate::reach::fast_open::FirstBytes;
+use crate::reach::fast_open::SynBytes;
 use crate::reach::proxy_out::Header;
 use crate::state::hops::{Chosen, Claim};
 use crate::state::permits::Spare;
@@ -74,7 +74,7 @@ pub(crate) async fn dial(
         relay,
         served,
         tunnel,
-        first_bytes: FirstBytes::of(tunnel, accept),
+        first_bytes: SynBytes::of(tunnel, accept),
         header,
         has_sent: AtomicBool::new(false),
     };
@@ -108,7 +108,7 @@ struct Dial<'a> {
     relay: &'a Relay,
     served: &'a ServedTunnel,
     tunnel: &'a Tunnel,
-    first_bytes: FirstBytes<'a>,
+    first_bytes: SynBytes<'a>,
     header: &'a Header,
     /// Whether a SYN is under way that carries bytes of the client, or a PROXY header.
     has_sent: AtomicBool,

@@ -10,29 +10,25 @@
 //! TCP_FASTOPEN_CONNECT is not used: connect(2) would succeed before a SYN is sent, so a dead next hop would go
 //! unnoticed. Before Linux 6.5, splice(2) into such a socket never sends the SYN.
 
+use crate::leg::peek::{MAX_PEEKED_BYTES, ask, peek};
 use crate::leg::stream::Stream;
 use longhaul_config::Tunnel;
-use longhaul_core::wire::probe::{self, Look};
+use longhaul_core::opening::{Asks, Found, Opening};
 use longhaul_sys::splice;
 use socket2::{SockAddr, Socket};
-use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use tokio::io::Interest;
-use tokio::time::{Instant, timeout_at};
 
 /// The first bytes of a flow's client, which wait for a next hop.
-pub(super) struct FirstBytes<'a> {
-    /// The accept leg, and the deadline for the first bytes. `None` if the tunnel dials without fast open.
-    awaited: Option<(&'a Stream, Instant)>,
+pub(super) struct SynBytes<'a> {
+    /// The accept leg, and the question about its bytes. `None` if the tunnel dials without fast open.
+    awaited: Option<(&'a Stream, Opening)>,
 }
 
-impl FirstBytes<'_> {
+impl SynBytes<'_> {
     /// Starts the time limit for the first bytes on `accept`, if `tunnel` dials with fast open.
-    pub(super) fn of<'a>(tunnel: &Tunnel, accept: &'a Stream) -> FirstBytes<'a> {
-        FirstBytes { awaited: tunnel.dial.fast_open().then(|| (accept, Instant::now() + PATIENCE)) }
+    pub(super) fn of<'a>(tunnel: &Tunnel, accept: &'a Stream) -> SynBytes<'a> {
+        SynBytes { awaited: tunnel.dial.fast_open().then(|| (accept, ask(Asks::BesideDial))) }
     }
 
     /// Waits for the bytes and copies them. Returns no bytes when an ordinary dial is needed: without fast open, when
@@ -42,26 +38,15 @@ impl FirstBytes<'_> {
     /// # Errors
     /// The accept leg failed. This call has taken the socket's error, so no later call sees it.
     pub(super) async fn peek(&self) -> io::Result<Vec<u8>> {
-        let Some((accept, deadline)) = self.awaited else { return Ok(Vec::new()) };
-        timeout_at(deadline, poll_fn(|cx| poll_peek(accept, cx))).await.unwrap_or(Ok(Vec::new()))
+        let Some((accept, opening)) = self.awaited else { return Ok(Vec::new()) };
+        let mut bytes = vec![0; MAX_PEEKED_BYTES];
+        let (found, peeked) = peek(accept, opening, &mut bytes).await?;
+        // Checked after the peek, so that it sees an urgent byte that came in between. The peek itself stops before a later
+        // urgent byte (net/ipv4/tcp.c, tcp_recvmsg_locked).
+        let is_payload = found == Found::Payload && !splice::is_at_urgent_byte(accept.as_fd());
+        bytes.truncate(if is_payload { peeked } else { 0 });
+        Ok(bytes)
     }
-}
-
-fn poll_peek(accept: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
-    let mut bytes = [0; MAX_PEEKED_BYTES];
-    let peeked = loop {
-        drop(ready!(accept.poll_read_ready(cx))?);
-        match accept.try_io(Interest::READABLE, || splice::peek(accept, &mut bytes)) {
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-            peeked => break peeked?,
-        }
-    };
-    // Checked after the peek, so that it sees an urgent byte that came in between. The peek itself stops before a later
-    // urgent byte (net/ipv4/tcp.c, tcp_recvmsg_locked).
-    let is_urgent = splice::is_at_urgent_byte(accept.as_fd());
-    // A preface must not reach a final host. The pump recognises it.
-    let is_payload = probe::look(&bytes[..peeked]) == Look::Payload;
-    Poll::Ready(Ok(if is_urgent || !is_payload { Vec::new() } else { bytes[..peeked].to_vec() }))
 }
 
 /// Starts to connect `socket` to `address`, with as many of `bytes` in the SYN as fit. Returns the number of bytes that
@@ -84,35 +69,14 @@ pub(super) fn connect(socket: &Socket, address: &SockAddr, bytes: &[u8]) -> io::
     }
 }
 
-/// Reads `count` bytes from `accept` and drops them, because the next hop has them. The bytes were peeked, so they are
-/// there.
-///
-/// # Errors
-/// The socket's error.
-pub(crate) fn consume(accept: &Stream, mut count: usize) -> io::Result<()> {
-    let mut bytes = [0; MAX_PEEKED_BYTES];
-    while count > 0 {
-        match splice::receive(accept, &mut bytes[..count.min(MAX_PEEKED_BYTES)])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => count -= read,
-        }
-    }
-    Ok(())
-}
-
-/// Time that a dial waits for the client's first byte: longer than a LAN's round trip, and too short for a person to
-/// notice.
-const PATIENCE: Duration = Duration::from_millis(20);
-
-/// Maximum number of bytes that are peeked. More than a SYN carries with jumbo frames (an MTU of 9,000).
-const MAX_PEEKED_BYTES: usize = 16 * 1024;
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use longhaul_config::options::Leg;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+    use tokio::time::Instant;
 
     /// In virtual time: while nothing else runs, the clock jumps to the end of the wait.
     #[tokio::test(start_paused = true)]
@@ -125,11 +89,11 @@ mod tests {
         let mut tunnel = Tunnel::new("one", listener.local_addr().unwrap(), Vec::new());
 
         let start = Instant::now();
-        assert!(FirstBytes::of(&tunnel, &accept).peek().await.unwrap().is_empty());
+        assert!(SynBytes::of(&tunnel, &accept).peek().await.unwrap().is_empty());
         assert_eq!(start.elapsed(), Duration::ZERO, "no wait without fast open");
 
         tunnel.dial.set(Leg::Dial, "fastopen", "true").unwrap();
-        let first_bytes = FirstBytes::of(&tunnel, &accept);
+        let first_bytes = SynBytes::of(&tunnel, &accept);
         for address in ["the first address", "the second"] {
             assert!(first_bytes.peek().await.unwrap().is_empty());
             // The runtime's timers count in milliseconds.
@@ -137,6 +101,6 @@ mod tests {
             assert!((20..=21).contains(&waited), "{address}: {waited} ms");
         }
         client.write_all(b"hello").unwrap();
-        assert_eq!(FirstBytes::of(&tunnel, &accept).peek().await.unwrap(), b"hello");
+        assert_eq!(SynBytes::of(&tunnel, &accept).peek().await.unwrap(), b"hello");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use longhaul_core::wire::answer::{Dial, Frame, Frames, Next, Receipt, Report};
-use longhaul_core::wire::probe::{LENGTH, Look, MAGIC, MAX_ECHO_BYTES, Preface, look};
+use longhaul_core::wire::probe::{LENGTH, MAGIC, MAX_ECHO_BYTES, Preface, read};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -249,7 +249,7 @@ fn begin_an_echo(server: &TcpListener) -> (TcpStream, Report) {
     let mut socket = patient(server.accept().expect("the prober connects").0);
     let mut first = [0; LENGTH];
     socket.read_exact(&mut first).unwrap();
-    let Look::Preface(Preface { nonce, echo_bytes, .. }) = look(&first) else { panic!("no preface") };
+    let Ok(Some(Preface { nonce, echo_bytes, .. })) = read(&first) else { panic!("no preface") };
     let report = Report { nonce, echo_bytes, ..report_of_an_echo() };
     socket.write_all(&Frame::Report(report.clone()).bytes()).unwrap();
     (socket, report)
@@ -322,7 +322,7 @@ fn a_finished_probe_ends_with_fin_and_an_unfinished_one_with_a_reset() {
         let mut socket = patient(server.accept().unwrap().0);
         let mut first = [0; LENGTH];
         socket.read_exact(&mut first).unwrap();
-        let Look::Preface(Preface { nonce, .. }) = look(&first) else { panic!("no preface") };
+        let Ok(Some(Preface { nonce, .. })) = read(&first) else { panic!("no preface") };
         let report = Report { nonce, dial: Dial::Refused, next: Next::DialFailed, ..report_of_an_echo() };
         socket.write_all(&Frame::Report(report).bytes()).unwrap();
         socket

@@ -1,32 +1,26 @@
-//! Reads the PROXY header of a connection to a tunnel with `proxy_in`, and then starts its flow.
+//! Reads what a connection must begin with, and then starts its flow: the PROXY header where the tunnel has `proxy_in`, or the preface
+//! of a probe of the daemon's own. Other connections do not come here.
 //!
 //! ```text
 //! accept ──peek──> a part of the header ──wait for more, peek──> the whole header ──read exactly it──> flow
 //!                        └── bad, or not whole in time ──> RST
 //! ```
-//! The bytes are only peeked until the header is whole, so the bytes after it stay in the kernel for splice. A wait for
-//! more bytes costs nothing, although the peeked bytes are still there: the runtime watches sockets edge-triggered, so
-//! each arrival wakes the task once (epoll(7), Q&A 9).
+//! The bytes are only peeked until the header is whole, so the bytes after it stay in the kernel for splice. A preface stays there,
+//! too.
 
 use crate::accept::source_limits;
 use crate::flow;
+use crate::leg::peek::{ask, consume, peek};
 use crate::leg::stream::Stream;
 use crate::live::client::{Client, Via};
-use crate::reach::fast_open;
 use crate::state::permits::Permit;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
-use longhaul_core::proxy_header::{self, Accepts, Bad, Header, MAX_BYTES};
-use longhaul_sys::splice;
-use longhaul_units::show_duration;
-use std::fmt;
-use std::future::poll_fn;
-use std::io;
+use longhaul_core::opening::{Asks, Found, PrefaceKind};
+use longhaul_core::proxy_header::{Bad, Header, MAX_BYTES};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
-use tokio::time::timeout;
+use std::time::Instant;
 use tracing::warn;
 
 /// An accepted and allowed connection whose flow has not begun.
@@ -34,73 +28,48 @@ pub(super) struct Arrived {
     pub(crate) relay: Arc<Relay>,
     pub(crate) tunnel: Arc<ServedTunnel>,
     pub(crate) accept: Stream,
-    /// Address of the proxy: the far end of `accept`.
+    /// Address of the far end of `accept`: the proxy's, if there is one.
     pub(super) peer: SocketAddr,
     // The last field, because fields are dropped in this order, and the permit stands for the descriptor of `accept`.
     pub(crate) permit: Permit,
 }
 
-/// Why a connection is refused.
-#[derive(Debug)]
-enum Refusal {
-    Bad(Bad),
-    /// The stream ended within the header, or before it.
-    Ended,
-    /// The header was not whole after [`PATIENCE`].
-    Slow,
-    /// The connection failed.
-    Failed(io::Error),
-}
-
-/// Reads the header of a connection and starts its flow, in a task of its own, so that an idle flow does not hold the
-/// state of this one. Resets the connection when its header is bad or late, or when a limit forbids the client another
-/// flow.
-pub(super) async fn run(accepts: Accepts, mut arrived: Arrived) {
+/// Reads what the connection must begin with and starts its flow, in a task of its own, so that an idle flow does not hold the
+/// state of this one. Resets the connection when that is not there in time, or when a limit forbids the client another flow.
+pub(super) async fn run(asks: Asks, mut arrived: Arrived) {
     let read = tokio::select! {
-        read = timeout(PATIENCE, read_header(&arrived.accept, accepts)) => read.unwrap_or(Err(Refusal::Slow)),
+        read = read_client(&arrived, asks) => read,
         // Dropping the connection resets it.
         () = arrived.relay.is_cut() => return,
     };
-    let Arrived { relay, tunnel, peer, permit, .. } = &mut arrived;
     let client = match read {
-        Ok(header) => client_of(header, *peer),
-        Err(refusal) => return refuse(&arrived, &refusal),
+        Ok(client) => client,
+        Err(why) => return refuse(&arrived, asks, &why),
     };
-    if source_limits::admit(relay, tunnel, &client, permit) {
+    let Arrived { relay, tunnel, permit, .. } = &mut arrived;
+    if client.is_own() || source_limits::admit(relay, tunnel, &client, permit) {
         let Arrived { relay, tunnel, accept, permit, .. } = arrived;
         tokio::spawn(flow::run(relay, tunnel, accept, client, permit));
     }
 }
 
-/// Reads exactly the header from `accept`. Dropping this future loses no byte.
-async fn read_header(accept: &Stream, accepts: Accepts) -> Result<Header, Refusal> {
-    let mut bytes = vec![0; MAX_BYTES];
-    let header = poll_fn(|cx| poll_header(accept, accepts, &mut bytes, cx)).await?;
-    fast_open::consume(accept, header.bytes).map_err(Refusal::Failed)?;
-    accept.note_received_beside(header.bytes as i64);
-    Ok(header)
-}
-
-fn poll_header(
-    accept: &Stream,
-    accepts: Accepts,
-    bytes: &mut [u8],
-    cx: &mut Context<'_>,
-) -> Poll<Result<Header, Refusal>> {
-    loop {
-        let mut ready = ready!(accept.poll_read_ready(cx)).map_err(Refusal::Failed)?;
-        // Asked before the peek, so that the peek sees every byte before the end.
-        let has_ended = ready.ready().is_read_closed();
-        let peeked = match splice::peek(accept, bytes) {
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock => 0,
-            peeked => peeked.map_err(Refusal::Failed)?,
-        };
-        match proxy_header::read(&bytes[..peeked], accepts) {
-            Ok(Some(header)) => return Poll::Ready(Ok(header)),
-            Ok(None) if has_ended => return Poll::Ready(Err(Refusal::Ended)),
-            Ok(None) => ready.clear_ready(),
-            Err(bad) => return Poll::Ready(Err(Refusal::Bad(bad))),
+/// Returns the client, by the header or the preface. Reads exactly the header. Dropping this future loses no byte.
+///
+/// # Errors
+/// It is not there. The text says why.
+async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) -> Result<Client, String> {
+    let failed = |err| format!("recv: {err}");
+    match peek(accept, ask(asks), &mut vec![0; MAX_BYTES]).await.map_err(failed)? {
+        (Found::Header(header), _) => {
+            consume(accept, header.bytes).map_err(failed)?;
+            accept.note_received_beside(header.bytes as i64);
+            Ok(client_of(header, *peer))
         }
+        (Found::Preface(PrefaceKind::Probe(preface)), _) if relay.own_probes.admit(*peer, &preface.nonce) => {
+            Ok(Client::Own(Box::new(*peer)))
+        }
+        (Found::NoHeader(why), _) => Err(why.to_string()),
+        _ => Err(Bad::Missing.to_string()),
     }
 }
 
@@ -112,40 +81,40 @@ fn client_of(header: Header, proxy: SocketAddr) -> Client {
     }
 }
 
-fn refuse(Arrived { relay, tunnel, peer, .. }: &Arrived, why: &Refusal) {
-    tunnel.counters.count(|counters| &counters.refused);
-    tunnel.counters.count(|counters| &counters.bad_proxy_headers);
-    let name = &tunnel.settings.name;
-    if let Some(more) = relay.lines.header.pass(name, Instant::now()) {
-        warn!(tunnel = %name, %peer, %why, more, "refused: no valid PROXY header");
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::Bad(bad) => bad.fmt(f),
-            Refusal::Ended => f.write_str("the connection ended before a whole header"),
-            Refusal::Slow => write!(f, "no whole header in {}", show_duration(PATIENCE)),
-            Refusal::Failed(err) => write!(f, "recv: {err}"),
+fn refuse(Arrived { relay, tunnel, peer, .. }: &Arrived, asks: Asks, why: &str) {
+    let (counters, tunnel) = (&tunnel.counters, &tunnel.settings.name);
+    counters.count(|counters| &counters.refused);
+    if asks == Asks::OwnProbe {
+        counters.count(|counters| &counters.not_allowed);
+        counters.count(|counters| &counters.probes_refused);
+        if let Some(more) = relay.lines.refused.pass(tunnel, Instant::now()) {
+            warn!(%tunnel, %peer, more, "refused: not the announced probe");
         }
+        return;
+    }
+    counters.count(|counters| &counters.bad_proxy_headers);
+    if let Some(more) = relay.lines.header.pass(tunnel, Instant::now()) {
+        warn!(%tunnel, %peer, %why, more, "refused: no valid PROXY header");
     }
 }
-
-/// Time in which the whole header must arrive. A proxy sends it at once, so this allows for three lost packets.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leg::peek::poll_peek;
     use longhaul_config::{NextHop, Tunnel};
+    use longhaul_core::opening::HEADER_TIME;
+    use longhaul_core::proxy_header::Accepts;
     use longhaul_core::wire::answer::{Frame, Frames, Next, Report};
     use longhaul_core::wire::probe::Preface;
+    use longhaul_sys::splice;
     use socket2::SockRef;
+    use std::future::poll_fn;
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, TcpListener, TcpStream};
     use std::os::fd::AsFd;
     use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Duration;
 
     const HEADER: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 51234 6000\r\n";
 
@@ -180,19 +149,20 @@ mod tests {
             poll_fn(|cx| accept.poll_read_ready(cx).map(drop)).await;
             let mut polls = 0;
             let mut bytes = vec![0; MAX_BYTES];
-            let header = poll_fn(|cx| {
+            let mut opening = ask(Asks::Header(Accepts::Any));
+            let found = poll_fn(|cx| {
                 polls += 1;
-                let polled = poll_header(&accept, Accepts::Any, &mut bytes, cx);
+                let polled = poll_peek(&accept, &mut opening, &mut bytes, cx);
                 if polls == 1 {
                     assert!(polled.is_pending());
                     client.write_all(&[&HEADER[split..], b"after"].concat()).unwrap();
                 }
                 polled
             });
-            let header = header.await.unwrap();
+            let (Found::Header(header), _) = found.await.unwrap() else { panic!("no header: split at {split}") };
             assert_eq!((header.bytes, header.ends.unwrap().client.to_string()), (46, "192.0.2.7:51234".into()));
             assert!(polls <= 3, "split at {split}: {polls} polls");
-            fast_open::consume(&accept, header.bytes).unwrap();
+            consume(&accept, header.bytes).unwrap();
             let mut rest = [0; 100];
             let read = splice::receive(&accept, &mut rest).unwrap();
             assert_eq!(&rest[..read], b"after");
@@ -207,9 +177,9 @@ mod tests {
             let (accept, mut client) = pair();
             client.write_all(part).unwrap();
             let start = tokio::time::Instant::now();
-            run(Accepts::Any, arrived(&relay, accept, client.peer_addr().unwrap())).await;
+            run(Asks::Header(Accepts::Any), arrived(&relay, accept, client.peer_addr().unwrap())).await;
             let waited = start.elapsed();
-            assert!((PATIENCE..PATIENCE * 2).contains(&waited), "{waited:?}");
+            assert!((HEADER_TIME..HEADER_TIME * 2).contains(&waited), "{waited:?}");
             assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         }
         assert_eq!(relay.counters.bad_proxy_headers.load(Relaxed), 3);
@@ -224,7 +194,7 @@ mod tests {
             let (accept, mut client) = pair();
             client.write_all(&HEADER[..end]).unwrap();
             client.shutdown(Shutdown::Write).unwrap();
-            run(Accepts::Any, arrived(&relay, accept, client.peer_addr().unwrap())).await;
+            run(Asks::Header(Accepts::Any), arrived(&relay, accept, client.peer_addr().unwrap())).await;
             assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset, "{end} bytes");
         }
         assert_eq!(relay.counters.bad_proxy_headers.load(Relaxed), HEADER.len() as u64);
@@ -234,7 +204,8 @@ mod tests {
     async fn a_cut_ends_the_wait_for_a_header() {
         let relay = Relay::new(100);
         let (accept, mut client) = pair();
-        let waiting = tokio::spawn(run(Accepts::Any, arrived(&relay, accept, client.peer_addr().unwrap())));
+        let waiting =
+            tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, client.peer_addr().unwrap())));
         tokio::task::yield_now().await;
         relay.cut();
         waiting.await.unwrap();
@@ -249,7 +220,7 @@ mod tests {
         let relay = Relay::new(100);
         let (accept, mut client) = pair();
         client.write_all(&[HEADER, b"half"].concat()).unwrap();
-        tokio::spawn(run(Accepts::Any, arrived(&relay, accept, server.local_addr().unwrap())));
+        tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, server.local_addr().unwrap())));
         let far = server.accept().await.unwrap().0.into_std().unwrap();
         far.set_nonblocking(false).unwrap();
         assert_eq!(relay.flows()[0].peer, "192.0.2.7:51234");
@@ -273,7 +244,7 @@ mod tests {
         let (accept, mut client) = pair();
         let preface = Preface { hops: 1, echo_bytes: 0, nonce: [7; 16] }.bytes();
         client.write_all(&[HEADER, &preface].concat()).unwrap();
-        tokio::spawn(run(Accepts::Any, arrived(&relay, accept, server.local_addr().unwrap())));
+        tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, server.local_addr().unwrap())));
         let far = server.accept().await.unwrap().0.into_std().unwrap();
         far.set_nonblocking(false).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
@@ -293,8 +264,10 @@ mod tests {
     async fn a_stream_counts_its_header() {
         let (accept, mut client) = pair();
         client.write_all(HEADER).unwrap();
-        let header = read_header(&accept, Accepts::V1).await.unwrap();
-        assert_eq!((header.bytes, accept.received_beside(), accept.header_sent()), (HEADER.len(), 46, 0));
+        let arrived = arrived(&Relay::new(100), accept, client.peer_addr().unwrap());
+        let found = read_client(&arrived, Asks::Header(Accepts::V1)).await.unwrap();
+        let accept = &arrived.accept;
+        assert_eq!((found.address().port(), accept.received_beside(), accept.header_sent()), (51234, 46, 0));
         assert!(splice::peek(accept.as_fd(), &mut [0]).is_err_and(|err| err.kind() == ErrorKind::WouldBlock));
     }
 }
