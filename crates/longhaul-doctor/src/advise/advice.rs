@@ -39,7 +39,7 @@ pub(super) struct Advice {
     /// The window to set: twice the bandwidth-delay product, up to the limit of the systems.
     pub(super) window: Bytes,
     /// The rows of the table.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<PredictionRow>,
     /// Number of connections that fill the line if the window must stay.
     pub(super) connections: u64,
     /// What to type, for each system.
@@ -65,7 +65,7 @@ pub(super) enum What {
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct PredictionRow {
     pub(super) what: What,
     pub(super) prediction: Prediction,
     /// Time for the bytes asked for, with slow start.
@@ -76,12 +76,12 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) struct Typed {
     pub(super) system: &'static System,
-    pub(super) settings: Vec<Change>,
+    pub(super) settings: Vec<SettingChange>,
 }
 
 /// One setting to change, with its commands.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct SettingChange {
     pub(super) setting: &'static Setting,
     pub(super) value: String,
     pub(super) read: String,
@@ -113,7 +113,7 @@ impl Advice {
         let connections = laws::connections(path.goodput(), each);
         let row = |what, prediction: Prediction| {
             let seconds = question.bytes.and_then(|bytes| prediction.seconds(&path, bytes));
-            Row { what, prediction, seconds }
+            PredictionRow { what, prediction, seconds }
         };
         let rows = vec![
             row(What::Hosts, hosts.alone(&path, 1)),
@@ -268,7 +268,7 @@ impl What {
     }
 }
 
-impl Row {
+impl PredictionRow {
     /// Returns what the row is, for people.
     pub(super) fn title(&self) -> String {
         match self.what {
@@ -298,18 +298,18 @@ impl Typed {
             let is_doubtful = setting.effect == Effect::Scaling && !setting.other_defaults.is_empty();
             let certain = (setting.want)(&goal).filter(|_| is_doubtful || is_of_window && is_small);
             let value = setting.change(setting.default, &goal).or(certain)?;
-            Some(Change::new(system, setting, value))
+            Some(SettingChange::new(system, setting, value))
         });
         Typed { system, settings: changes.collect() }
     }
 }
 
-impl Change {
-    fn new(system: &System, setting: &'static Setting, value: String) -> Change {
+impl SettingChange {
+    fn new(system: &System, setting: &'static Setting, value: String) -> SettingChange {
         let (interface, network, gateway) = (system.interface, "NETWORK", "GATEWAY");
         let fill = Fill { value: &value, old: "OLD", route: "ROUTE", interface, network, gateway };
         let command = |text| fill.into_command(text);
-        Change {
+        SettingChange {
             setting,
             read: command(setting.read),
             set_now: command(setting.set_now),

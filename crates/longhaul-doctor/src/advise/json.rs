@@ -1,6 +1,6 @@
 //! The advice as a JSON document. Other programs rely on its fields: docs/advise.md lists them.
 
-use super::advice::{Advice, Change, Row, Typed, host_mss};
+use super::advice::{Advice, PredictionRow, SettingChange, Typed, host_mss};
 use crate::predict::{Limit, mbps};
 use longhaul_core::path::laws::window_scale;
 use serde::Serialize;
@@ -158,7 +158,7 @@ impl<'a> Document<'a> {
 }
 
 impl RowOf {
-    fn of(row: &Row) -> RowOf {
+    fn of(row: &PredictionRow) -> RowOf {
         let prediction = &row.prediction;
         RowOf {
             what: row.what.name(),
@@ -179,7 +179,7 @@ impl<'a> SystemOf<'a> {
 }
 
 impl<'a> SettingOf<'a> {
-    fn of(change: &'a Change) -> SettingOf<'a> {
+    fn of(change: &'a SettingChange) -> SettingOf<'a> {
         SettingOf {
             name: change.setting.name,
             place: change.setting.place,

@@ -1,6 +1,6 @@
 //! The advice for a terminal, in lines of at most 80 columns where commands allow it.
 
-use super::advice::{Advice, Change, Row, Typed};
+use super::advice::{Advice, PredictionRow, SettingChange, Typed};
 use crate::show::{about, command, size, speed, time, unverified, wrapped};
 use longhaul_core::advice::EVERY_HOST;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ fn table(advice: &Advice) -> String {
 }
 
 /// Returns a row of the table.
-fn line(row: &Row) -> String {
+fn line(row: &PredictionRow) -> String {
     let prediction = &row.prediction;
     let time = row.seconds.map(time).unwrap_or_default();
     let then = prediction.then.map(|(limit, rate)| format!("{} at {}", limit.words(), speed(rate))).unwrap_or_default();
@@ -87,7 +87,7 @@ fn system(typed: &Typed) -> String {
     text
 }
 
-fn setting(number: usize, change: &Change) -> String {
+fn setting(number: usize, change: &SettingChange) -> String {
     let row = change.setting;
     let mark = unverified(row.verified);
     let mut text =

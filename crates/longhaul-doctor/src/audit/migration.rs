@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 /// The cells of a row, as text. A cell is empty if its value is unknown.
-pub(super) struct Row<'a> {
+pub(super) struct HostRow<'a> {
     /// The host.
     pub(super) host: &'a str,
     /// Name of its system.
@@ -25,10 +25,10 @@ pub(super) struct Row<'a> {
     pub(super) is_verified: bool,
 }
 
-impl<'a> Row<'a> {
+impl<'a> HostRow<'a> {
     /// Returns the row of a host.
-    pub(super) fn of(audited: &'a Audited) -> Row<'a> {
-        Row {
+    pub(super) fn of(audited: &'a Audited) -> HostRow<'a> {
+        HostRow {
             host: &audited.host.name,
             system: audited.host.system.name,
             window: audited.window.map(|window| window.0.to_string()).unwrap_or_default(),
@@ -48,7 +48,7 @@ pub(super) fn sort(hosts: &mut [Audited]) {
 
 /// Returns the table for a terminal; rates in MB/s.
 pub(super) fn text(hosts: &[Audited]) -> String {
-    let rows: Vec<Row<'_>> = hosts.iter().map(Row::of).collect();
+    let rows: Vec<HostRow<'_>> = hosts.iter().map(HostRow::of).collect();
     let width = rows.iter().map(|row| row.host.chars().count()).max().unwrap_or_default().clamp(4, MAX_HOST_COLUMNS);
     let head = ["now", "tuned", "relay"].map(str::to_string);
     let mut text = String::new();
@@ -71,7 +71,7 @@ pub(super) fn csv(hosts: &[Audited]) -> String {
     let mut text =
         String::from("host,os,window_bytes,mbps,tuned_mbps,relay_mbps,first_change,set_now,set_permanent,verified\r\n");
     for audited in hosts {
-        let row = Row::of(audited);
+        let row = HostRow::of(audited);
         let [now, tuned, relay] =
             audited.rates().map(|rate| rate.map(|rate| mbps(rate).to_string()).unwrap_or_default());
         let first = audited.first().filter(|(finding, _)| !row.is_unknown && finding.value.is_some());

@@ -1,7 +1,7 @@
 //! The audit as one HTML page.
 
 use super::finding::{Audited, Finding};
-use super::migration::Row;
+use super::migration::HostRow;
 use super::text::{COSTS, best, facts, heading, title, want};
 use crate::page::table::{cell, table};
 use crate::page::{Html, commands, document, mark, paragraph, section, source};
@@ -30,7 +30,7 @@ fn body(html: &mut Html, path: &Path, hosts: &[Audited]) {
 
 fn migration(html: &mut Html, hosts: &[Audited]) {
     table(html, "rates", &COLUMNS, |html| {
-        for row in hosts.iter().map(Row::of) {
+        for row in hosts.iter().map(HostRow::of) {
             let [now, tuned, relay] = &row.rates;
             let first = format!("{}{}", row.first, unverified(row.is_verified));
             let values = [row.host, row.system, &row.window, now, tuned, relay, &first];

@@ -3,7 +3,7 @@
 
 use super::place::{FILE, Host, Place};
 use super::plan::{self, Plan};
-use super::record::{Change, Record};
+use super::record::{ChangedPlace, Record};
 use std::io;
 use std::path::Path;
 
@@ -98,7 +98,7 @@ pub(super) enum Undone {
 #[derive(Debug)]
 pub(super) struct RolledBack {
     /// The places of the record, and how each ended.
-    pub(super) places: Vec<(Change, Undone)>,
+    pub(super) places: Vec<(ChangedPlace, Undone)>,
     /// The kernel modules that tune has loaded. They stay loaded.
     pub(super) modules: Vec<String>,
 }
@@ -129,7 +129,7 @@ pub(super) fn foresee(record: Record) -> RolledBack {
     RolledBack { places: places.collect(), modules: record.modules }
 }
 
-fn foresee_change(change: &Change) -> Undone {
+fn foresee_change(change: &ChangedPlace) -> Undone {
     let now = match change.place.value() {
         Ok(now) => now,
         Err(err) => return Undone::Failed(err.to_string()),
@@ -145,7 +145,7 @@ fn foresee_change(change: &Change) -> Undone {
 /// # Errors
 /// The record cannot be written or removed.
 pub(super) fn roll_back(host: &Host, record: Record) -> io::Result<RolledBack> {
-    let undo = |change: Change| {
+    let undo = |change: ChangedPlace| {
         let undone = match foresee_change(&change) {
             Undone::Restored => match restore(host, &change.place, change.old.as_deref()) {
                 Ok(()) => Undone::Restored,
@@ -156,13 +156,13 @@ pub(super) fn roll_back(host: &Host, record: Record) -> io::Result<RolledBack> {
         (change, undone)
     };
     // In the order of the changes, the file last: if the host restarts meanwhile, the file sets values of tune again.
-    let (of_file, others): (Vec<Change>, Vec<Change>) =
+    let (of_file, others): (Vec<ChangedPlace>, Vec<ChangedPlace>) =
         record.changes.into_iter().partition(|change| change.place == Place::File);
-    let places: Vec<(Change, Undone)> = others.into_iter().chain(of_file).map(undo).collect();
+    let places: Vec<(ChangedPlace, Undone)> = others.into_iter().chain(of_file).map(undo).collect();
     host.remove_unfinished(Path::new(FILE))?;
     let is_file_left = places.iter().any(|(change, undone)| change.place == Place::File && *undone != Undone::Restored);
     // A file that could not be removed sets the sysctls again at boot.
-    let is_kept = |(change, undone): &&(Change, Undone)| {
+    let is_kept = |(change, undone): &&(ChangedPlace, Undone)| {
         *undone != Undone::Restored || is_file_left && matches!(change.place, Place::Sysctl(_))
     };
     let mut rest = Record::new();

@@ -3,7 +3,7 @@
 use super::files::BootFiles;
 use super::place::{Place, not_ours};
 use super::program;
-use super::record::{Change as RecordedChange, Record};
+use super::record::{ChangedPlace, Record};
 use super::route;
 use super::values::{self, merged};
 use crate::advise::relay_goal;
@@ -208,7 +208,7 @@ impl Plan {
     fn add_file(&mut self, record: Option<&Record>, files: &BootFiles, goal: &Goal) -> Result<(), String> {
         let recorded = record.map(|record| record.changes.as_slice()).unwrap_or_default();
         // The file must not bring back a value where somebody else has set another one since.
-        let is_ours = |change: &&RecordedChange| {
+        let is_ours = |change: &&ChangedPlace| {
             let present = change.place.value().unwrap_or_default();
             present.is_none_or(|present| change.is_ours(Some(&present)))
         };

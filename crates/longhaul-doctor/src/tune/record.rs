@@ -14,14 +14,14 @@ pub(super) struct Record {
     longhaul: String,
     format: u64,
     /// The changed places, each once.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<ChangedPlace>,
     /// The kernel modules that tune has loaded.
     pub(super) modules: Vec<String>,
 }
 
 /// A changed place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Change {
+pub(super) struct ChangedPlace {
     pub(super) place: Place,
     /// The value before the first change; `None` if the file did not exist.
     pub(super) old: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Change {
     pub(super) set: Vec<String>,
 }
 
-impl Change {
+impl ChangedPlace {
     /// Whether `now` is the value before, or one of tune. A file that is gone has nothing that could be lost.
     pub(super) fn is_ours(&self, now: Option<&str>) -> bool {
         if self.place == Place::File && now.is_none() {
@@ -77,7 +77,7 @@ impl Record {
     }
 
     /// Returns the change of `place`, if tune has made one.
-    pub(super) fn change(&self, place: &Place) -> Option<&Change> {
+    pub(super) fn change(&self, place: &Place) -> Option<&ChangedPlace> {
         self.changes.iter().find(|change| change.place == *place)
     }
 
@@ -85,7 +85,7 @@ impl Record {
     pub(super) fn note(&mut self, place: &Place, old: Option<&str>, value: &str) {
         let Some(change) = self.changes.iter_mut().find(|change| change.place == *place) else {
             let (old, set) = (old.map(str::to_string), vec![value.to_string()]);
-            return self.changes.push(Change { place: place.clone(), old, set });
+            return self.changes.push(ChangedPlace { place: place.clone(), old, set });
         };
         change.set.retain(|known| known != value);
         change.set.push(value.into());

@@ -3,7 +3,7 @@
 use super::apply::{RolledBack, Undone};
 use super::place::Place;
 use super::plan::Plan;
-use super::record::{Change, RECORD};
+use super::record::{ChangedPlace, RECORD};
 
 /// Returns the plan as text, with a line for each place.
 pub(super) fn plan(plan: &Plan) -> String {
@@ -61,7 +61,7 @@ pub(super) fn restored(title: &str, ended: &RolledBack) -> String {
 
 /// Returns a sentence for each place that a rollback leaves.
 pub(super) fn left(ended: &RolledBack) -> Vec<String> {
-    let sentence = |(change, undone): &(Change, Undone)| {
+    let sentence = |(change, undone): &(ChangedPlace, Undone)| {
         let place = &change.place;
         match undone {
             Undone::Restored => None,

@@ -1,6 +1,6 @@
 //! The two charts: the rate that each limit allows against the round trip, and the first 30 s of each row of the table.
 
-use crate::advise::advice::{Advice, Row, What};
+use crate::advise::advice::{Advice, PredictionRow, What};
 use crate::page::chart::{self, Curve, Frame, Marker};
 use crate::page::table::grouped;
 use crate::page::{Axis, Html, paragraph};
@@ -116,7 +116,7 @@ fn by_time(html: &mut Html, advice: &Advice, up: Axis) {
         up,
         marker: None,
     };
-    let name = |row: &Row| {
+    let name = |row: &PredictionRow| {
         let seconds = start(row, path).time_to_steady().as_secs_f64();
         format!("{}: {} MB/s after {seconds:.1} s", row.title(), speed(row.prediction.rate))
     };
@@ -132,13 +132,13 @@ fn by_time(html: &mut Html, advice: &Advice, up: Axis) {
 }
 
 /// Returns the start of one connection of a row.
-fn start(row: &Row, path: &Path) -> SlowStart {
+fn start(row: &PredictionRow, path: &Path) -> SlowStart {
     let each = Rate(row.prediction.rate.0 / row.prediction.connections.max(1));
     SlowStart::new(each, path.rtt, path.mss_clamp())
 }
 
 /// Returns the rate of all connections of a row over time: a step in each round trip.
-fn steps(row: &Row, path: &Path) -> Vec<(f64, f64)> {
+fn steps(row: &PredictionRow, path: &Path) -> Vec<(f64, f64)> {
     let (start, rtt) = (start(row, path), path.rtt.as_secs_f64());
     let all = row.prediction.connections.max(1) as f64;
     let rate = |round: u32| all * megabytes(start.rate_at(path.rtt * round));

@@ -7,7 +7,7 @@ mod charts;
 mod tests;
 mod typed;
 
-use super::advice::{Advice, Row, What};
+use super::advice::{Advice, PredictionRow, What};
 use crate::page::table::{cell, table};
 use crate::page::{Html, document, mark, paragraph, prose, section, source};
 use crate::predict::mbps;
@@ -99,7 +99,7 @@ fn rates(html: &mut Html, advice: &Advice) {
 }
 
 /// Returns the cells of a row.
-fn values(row: &Row) -> Vec<String> {
+fn values(row: &PredictionRow) -> Vec<String> {
     let prediction = &row.prediction;
     let mut values = vec![row.title(), speed(prediction.rate), format!("{:.1}", mbps(prediction.rate))];
     values.extend(row.seconds.map(time));

@@ -3,7 +3,7 @@
 
 use super::super::tests::advice;
 use super::*;
-use crate::advise::advice::{Change, Typed};
+use crate::advise::advice::{SettingChange, Typed};
 use crate::page::STYLE;
 use longhaul_core::advice::{Setting, System};
 use roxmltree::{Document, Node};
@@ -87,7 +87,7 @@ fn fixed() -> Advice {
     };
     let scaling =
         Setting { name: "scaling", place: "interface", default: "off", caveat: "", verified: false, ..buffer };
-    let change = |setting: Setting, value: &str, now: &str| Change {
+    let change = |setting: Setting, value: &str, now: &str| SettingChange {
         read: format!("show {}", setting.name),
         set_now: now.into(),
         set_permanent: format!("set -p {}={value}\nsave", setting.name),

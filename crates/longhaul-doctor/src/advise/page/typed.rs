@@ -1,6 +1,6 @@
 //! What to type: the commands for each system, and the files of both relays.
 
-use crate::advise::advice::{Advice, Change, Typed};
+use crate::advise::advice::{Advice, SettingChange, Typed};
 use crate::page::{Html, commands, mark, paragraph, section, source};
 use longhaul_core::advice::{EVERY_HOST, Setting};
 
@@ -27,7 +27,7 @@ fn system(html: &mut Html, typed: &Typed) {
     }
 }
 
-fn setting(html: &mut Html, number: usize, change: &Change) {
+fn setting(html: &mut Html, number: usize, change: &SettingChange) {
     let row = change.setting;
     html.node("h4", &[], |html| {
         html.text(&format!("{number}. {} = {}", row.name, change.value));

@@ -11,7 +11,7 @@ mod windows;
 use super::reader::Reader;
 
 /// A system, and what reads its pastes.
-pub(super) struct Row {
+pub(super) struct SystemReader {
     /// Name of the system, as in [`longhaul_core::advice::System::name`].
     pub(super) system: &'static str,
     /// Returns a reader that has read nothing.
@@ -21,17 +21,29 @@ pub(super) struct Row {
 }
 
 /// All systems. If the readers of two understand as many lines of a paste, the first is the guess.
-pub(super) const READERS: &[Row] = &[
-    Row { system: "aix", reader: || Box::<aix::Aix>::default(), script: include_str!("../collect/aix.sh") },
-    Row { system: "ibmi", reader: || Box::<ibmi::Ibmi>::default(), script: include_str!("../collect/ibmi.txt") },
-    Row { system: "vios", reader: || Box::<vios::Vios>::default(), script: include_str!("../collect/vios.sh") },
-    Row { system: "linux", reader: || Box::<linux::Linux>::default(), script: include_str!("../collect/linux.sh") },
-    Row {
+pub(super) const READERS: &[SystemReader] = &[
+    SystemReader { system: "aix", reader: || Box::<aix::Aix>::default(), script: include_str!("../collect/aix.sh") },
+    SystemReader {
+        system: "ibmi",
+        reader: || Box::<ibmi::Ibmi>::default(),
+        script: include_str!("../collect/ibmi.txt"),
+    },
+    SystemReader {
+        system: "vios",
+        reader: || Box::<vios::Vios>::default(),
+        script: include_str!("../collect/vios.sh"),
+    },
+    SystemReader {
+        system: "linux",
+        reader: || Box::<linux::Linux>::default(),
+        script: include_str!("../collect/linux.sh"),
+    },
+    SystemReader {
         system: "solaris",
         reader: || Box::<solaris::Solaris>::default(),
         script: include_str!("../collect/solaris.sh"),
     },
-    Row {
+    SystemReader {
         system: "windows",
         reader: || Box::<windows::Windows>::default(),
         script: include_str!("../collect/windows.ps1"),
