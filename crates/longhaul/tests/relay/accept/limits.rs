@@ -470,6 +470,7 @@ const NOBODY: u32 = 65534;
 
 #[test]
 fn a_loop_of_two_relays_ends_by_itself() {
+    const DESCRIPTORS: u64 = 400;
     in_own_network(|| {
         for address in ["10.7.0.1/32", "10.7.0.2/32"] {
             assert!(Command::new("ip").args(["address", "add", address, "dev", "lo"]).status().unwrap().success());
@@ -478,7 +479,8 @@ fn a_loop_of_two_relays_ends_by_itself() {
         let start = |listen: &str, to: &str| {
             // The address that the other relay dials. Between two hosts the routing table would choose this source.
             let source = listen.split(':').next().unwrap();
-            Relay::start(&["relay", "--listen", listen, "--to", to, "--source", source])
+            // The way is as long as the relays have permits: with 1,024 from a next hop it takes a minute on a busy core.
+            Relay::spawn(limited(&format!("ulimit -n {DESCRIPTORS}"), listen, to, &["--source", source]))
         };
         let relays = [start(one, two), start(two, one)];
         let client = patient(TcpStream::connect(one).unwrap());
@@ -488,8 +490,8 @@ fn a_loop_of_two_relays_ends_by_itself() {
             let flows = counters.each_ref().map(|counters| counters["accepted"].as_u64().unwrap());
             if counters.iter().all(|counters| counters["flows_now"] == 0) { Ok(flows) } else { Err(counters) }
         });
-        // At most the flows that a relay takes from its next hop, and the client's own.
-        assert!(flows.iter().all(|flows| (2..=1026).contains(flows)), "{flows:?}");
+        // At most the flows that a relay takes from its next hop, a quarter of its permits, and the client's own.
+        assert!(flows.iter().all(|flows| (2..=DESCRIPTORS / 4 + 2).contains(flows)), "{flows:?}");
         let refused: u64 = relays.iter().map(|relay| relay.counters()["refused"].as_u64().unwrap()).sum();
         assert!(refused >= 1);
     });
