@@ -270,9 +270,10 @@ impl Path {
 
     /// Like [`Path::new`], on another loopback address such as `[::1]`.
     pub(crate) fn on(ip: &str, count: usize, flags: &[&str]) -> Path {
-        let server = server_at(ip);
-        let (mut relays, mut ports) = (Vec::new(), Vec::new());
-        let mut next = server.local_addr().expect("a name");
+        // Reserved, so that no other test gets the port when the server is dropped.
+        let (mut relays, mut ports) = (Vec::new(), vec![Port::reserve(ip)]);
+        let mut next = ports[0].address();
+        let server = listen(next);
         for _ in 0..count {
             let port = Port::reserve(ip);
             let (listen, to) = (port.address().to_string(), next.to_string());
