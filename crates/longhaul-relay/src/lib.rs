@@ -42,8 +42,8 @@ pub mod verify;
 pub use accept::{Activated, BindError, Handle, Listener, Serving};
 pub use leg::LegState;
 pub use live::{
-    Bucket, CounterValues, Counters, Distributions, FlowState, FlowStateName, HistogramValues, How, LegFigures,
-    Outcome, Rates, Tally, VerifyView,
+    Bucket, COUNTERS, Counter, CounterValues, Counters, Distributions, FlowState, FlowStateName, HistogramValues, How,
+    LegFigures, Outcome, Rates, Tally, VerifyView,
 };
 pub use lock::lock;
 pub use names::{Unresolved, unresolved};

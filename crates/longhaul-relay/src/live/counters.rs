@@ -9,9 +9,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tracing::info;
 
-/// Makes [`Counters`] and [`CounterValues`] from one list, so that a new counter is a line of it.
+/// A counter, for views.
+#[derive(Debug)]
+pub struct Counter {
+    /// Its name in the JSON and in the log.
+    pub name: &'static str,
+    /// Returns its value.
+    pub of: fn(&CounterValues) -> u64,
+    /// The metric of each tunnel: its name, and one sentence. `None` if it has none, or is one of several samples of a metric.
+    pub metric: Option<[&'static str; 2]>,
+    /// Heading of its column in the tables of tunnels. `None` without one.
+    pub heading: Option<&'static str>,
+}
+
+impl Counter {
+    /// Whether its value may fall.
+    pub fn is_gauge(&self) -> bool {
+        self.name.ends_with("_now")
+    }
+}
+
+/// Makes [`Counters`], [`CounterValues`] and [`COUNTERS`] from one list, so that a new counter is a line of it:
+/// `name => "metric" "help", "heading";`. Metric and heading may be left out.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[$doc:meta])* $name:ident $(=> $metric:literal $help:literal)? $(, $heading:literal)?;)*) => {
+        /// Every counter, in the order of the list.
+        pub const COUNTERS: &[Counter] = &[$(Counter {
+            name: stringify!($name),
+            of: |values| values.$name,
+            metric: optional!($([$metric, $help])?),
+            heading: optional!($($heading)?),
+        },)*];
+
         /// Every counter, of the process or of one tunnel. The code that sees an event counts it.
         #[derive(Debug, Default)]
         pub struct Counters {
@@ -56,67 +85,90 @@ macro_rules! counters {
     };
 }
 
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
+}
+
 counters! {
     /// Flows open now.
-    flows_now,
+    flows_now => "longhaul_tunnel_flows"
+        "Live flows.";
     /// Connections accepted and allowed.
-    accepted,
+    accepted => "longhaul_tunnel_flows_accepted"
+        "Connections accepted and allowed: flows that began.";
     /// Connections that were reset before a flow began: the allow-list does not contain their peer, too many flows come
     /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel. The next three counters
     /// give the reasons.
-    refused,
+    refused;
     /// Connections that were reset because of `allow`, because too many flows come from the tunnel's own next hop, or
     /// because they were not the announced probe. A view that subtracts counters could see the difference decrease.
-    not_allowed,
+    not_allowed;
     /// Connections that were reset because `proxy_in` found no valid header in time.
-    bad_proxy_headers,
+    bad_proxy_headers;
     /// Connections that were reset because of a limit of their source.
-    over_source_limit,
+    over_source_limit;
     /// Number of times that accept failed: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
-    accept_errors,
+    accept_errors => "longhaul_tunnel_accept_errors"
+        "Times that accept failed for lack of descriptors or memory.";
     /// Number of times that connections of a tunnel had to wait because no permit was free.
-    without_permit,
+    without_permit => "longhaul_tunnel_permit_waits"
+        "Times that connections had to wait because no descriptors were left for another flow.";
     /// Number of times that a next hop was ejected or went down.
-    hops_lost,
+    hops_lost => "longhaul_tunnel_next_hops_lost"
+        "Times that a next hop was ejected or went down.";
     /// Dials and active checks that used an expired answer for a name, because no resolver had answered in time.
-    stale_answers,
+    stale_answers => "longhaul_tunnel_stale_answers"
+        "Dials and checks that used an expired answer for a name.";
     /// Flows that ended well in both directions.
-    finished,
+    finished;
     /// Flows that ended with RST. The next seven counters give the reason.
-    reset,
+    reset;
     /// Flows whose dial no address answered.
-    dials_failed,
+    dials_failed;
     /// Flows in which a peer sent RST.
-    reset_by_peer,
+    reset_by_peer;
     /// Flows in which a peer stopped answering.
-    timed_out,
+    timed_out;
     /// Flows in which a leg failed with another errno.
-    leg_failed,
+    leg_failed;
     /// Flows that `linger-half-open` ended.
-    half_open_too_long,
+    half_open_too_long;
     /// Flows that longhaul cut: drain timeout, second signal, or command.
-    cut,
+    cut;
     /// Flows that ended because longhaul refused their probe. After a failed dial, such a flow is one of `dials_failed`.
-    refused_probe_flows,
+    refused_probe_flows;
     /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
-    copied,
+    copied => "longhaul_tunnel_bulk_copied"
+        "Times that bulk was copied through user space because no pipe was free or the socket refused splice.";
     /// FTP data listeners that wait for their connection now.
-    ftp_listeners_now,
+    ftp_listeners_now => "longhaul_tunnel_ftp_listeners"
+        "FTP data listeners that wait for their connection.";
     /// FTP data listeners to which no connection came in time, and those of passive mode to which none came before the control
     /// connection ended or the client asked for another one. Data ports of the other side that could not be dialled, unless the
     /// server refused the transfer as well.
-    ftp_unused,
+    ftp_unused => "longhaul_tunnel_ftp_unused"
+        "FTP data listeners to which no connection came, and data ports that could not be dialled.";
     /// Commands and replies of FTP that were refused, because they name an address or a port that is not allowed, or because no
     /// data listener could be opened.
-    ftp_refused,
+    ftp_refused => "longhaul_tunnel_ftp_refused"
+        "Commands and replies of FTP that were refused. The log has the reason.";
     /// Probes that were answered or passed on.
-    probes,
+    probes => "longhaul_tunnel_probes"
+        "Probes of `longhaul verify` that were answered or passed on.";
     /// Probes that were refused: a preface that cannot be used, too many probes, or one that may not be passed on.
-    probes_refused,
+    probes_refused => "longhaul_tunnel_probes_refused"
+        "Probes that were refused.";
     /// Probes among these whose prober did not prove the key of `[probe] key_file`.
-    probes_unproven,
+    probes_unproven => "longhaul_tunnel_probes_unproven"
+        "Probes among the refused ones whose senders did not prove the key.";
     /// Probes of tunnels with `verify` that found their tunnel broken.
-    verify_failures,
+    verify_failures => "longhaul_verify_failures"
+        "Probes of a tunnel with `verify` that found it broken.";
 }
 
 impl Counters {

@@ -22,7 +22,7 @@ pub(crate) mod tally;
 pub(crate) mod throttle;
 pub(crate) mod verified;
 
-pub use counters::{CounterValues, Counters};
+pub use counters::{COUNTERS, Counter, CounterValues, Counters};
 pub use distributions::{Distributions, LegFigures};
 pub use flow::{FlowState, FlowStateName};
 pub use histogram::{Bucket, HistogramValues};

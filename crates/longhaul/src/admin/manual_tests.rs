@@ -4,7 +4,7 @@ use super::snapshot::Snapshot;
 use longhaul_core::path::limit::Limit;
 use serde::Deserialize;
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
-use serde::de::{Deserializer, IntoDeserializer, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,10 +18,15 @@ pub(super) fn states() -> BTreeSet<&'static str> {
     words.into_inner()
 }
 
+/// Returns a `T` in which every field has a value.
+pub(super) fn full<T: DeserializeOwned>() -> T {
+    T::deserialize(Full { words: &RefCell::default() }).unwrap()
+}
+
 /// A field that is added to the Snapshot needs a row in the table of its struct, and a new struct needs a table.
 #[test]
 fn the_manual_has_each_field_of_the_snapshot_and_no_other() {
-    let snapshot = Snapshot::deserialize(Full { words: &RefCell::default() }).unwrap();
+    let snapshot: Snapshot = full();
     let mut fields = BTreeMap::new();
     collect("", &serde_json::to_value(&snapshot).unwrap(), &mut fields);
     let described = described();

@@ -13,6 +13,7 @@
 //!   health       the facts that its health follows from, and what follows
 //! snapshot     the document that every view reads
 //!   manual_tests  its tables in docs/admin.md
+//! figures/     what the Snapshot holds, one row each: the tables of every view
 //! verdict      whether a Snapshot is whole, in one line
 //! metrics      /metrics, for Prometheus
 //! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
@@ -25,6 +26,7 @@ mod api;
 pub mod client;
 mod collect;
 mod connections;
+pub mod figures;
 mod health;
 #[cfg(test)]
 mod manual_tests;

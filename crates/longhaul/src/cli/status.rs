@@ -4,8 +4,9 @@ use super::control::{Target, failed};
 use super::{BROKEN, UNKNOWN, print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
+use longhaul::admin::figures::{FLOWS, Figure, HOPS, StatusColumn, TUNNELS};
 use longhaul::admin::snapshot::{
-    FlowState, HopState, LegState, Problem, ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName,
+    FlowState, LegState, Problem, ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName,
 };
 use longhaul::admin::verdict::{Verdict, Words};
 use longhaul::control::Phase;
@@ -105,14 +106,8 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
         text += &format!("{}: {}\n", Words::of(problem.health).problem, problem_line(problem, snapshot));
     }
     text += &format!("longhaul {version}, pid {pid}, up {up}, {phase}\n");
-    let verifies = tunnels.iter().any(|tunnel| tunnel.verify.is_some());
-    let columns = if verifies { 4 } else { 3 };
-    let head = ["tunnel", "listens on", "flows", "verified"][..columns].iter().map(ToString::to_string).collect();
-    let lines = tunnels.iter().map(|tunnel| tunnel_line(tunnel, snapshot)[..columns].to_vec());
-    text += &table(std::iter::once(head).chain(lines).collect());
-    let head = ["tunnel", "next hop", "state", "for", "flows", "handshake", "failed dials"].map(String::from).to_vec();
-    let hops = tunnels.iter().flat_map(|tunnel| tunnel.next_hops.iter().map(|hop| hop_line(tunnel, hop)));
-    text += &table(std::iter::once(head).chain(hops).collect());
+    text += &table(tunnel_lines(snapshot));
+    text += &table(hop_lines(tunnels));
     text += &resources(&snapshot.resources);
     if !flows.is_empty() {
         text += &table(flow_lines(&flows[..shown.min(flows.len())]));
@@ -124,10 +119,43 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
     text
 }
 
-fn tunnel_line(tunnel: &TunnelState, snapshot: &Snapshot) -> Vec<String> {
-    let listen = if tunnel.listening { tunnel.listen.clone() } else { format!("{} closed", tunnel.listen) };
-    let verified = tunnel.verify.as_ref().map_or_else(|| "-".into(), |verify| verified(verify, snapshot));
-    vec![tunnel.name.clone(), listen, tunnel.flows_now.to_string(), verified]
+/// Returns the headings and the cells that `figures` have for `rows`. A column that may be left out is so while every cell of it is
+/// empty.
+fn lines<T>(figures: &[Figure<T>], rows: &[T]) -> Vec<Vec<String>> {
+    let has_column = |figure: &&Figure<T>| {
+        figure
+            .status
+            .as_ref()
+            .is_some_and(|column| column.max_chars.is_none() || rows.iter().any(|row| figure.cell(row).is_some()))
+    };
+    let columns: Vec<(&Figure<T>, &StatusColumn)> =
+        figures.iter().filter(has_column).filter_map(|figure| Some((figure, figure.status.as_ref()?))).collect();
+    let head = columns.iter().map(|(_, column)| column.heading.to_owned()).collect();
+    let cell = |(figure, column): &(&Figure<T>, &StatusColumn), row| short(&figure.cell_or_dash(row), column.max_chars);
+    let line = |row| columns.iter().map(|column| cell(column, row)).collect();
+    std::iter::once(head).chain(rows.iter().map(line)).collect()
+}
+
+/// Returns the lines of tunnels, with the results of the daemon's own probes if there are any.
+fn tunnel_lines(snapshot: &Snapshot) -> Vec<Vec<String>> {
+    let mut lines = lines(&TUNNELS, &snapshot.tunnels);
+    if snapshot.tunnels.iter().any(|tunnel| tunnel.verify.is_some()) {
+        let cell =
+            |tunnel: &TunnelState| tunnel.verify.as_ref().map_or("-".into(), |verify| verified(verify, snapshot));
+        let cells = std::iter::once("verified".into()).chain(snapshot.tunnels.iter().map(cell));
+        lines.iter_mut().zip(cells).for_each(|(line, cell)| line.push(cell));
+    }
+    lines
+}
+
+/// Returns the lines of next hops, each with the name of its tunnel.
+fn hop_lines(tunnels: &[TunnelState]) -> Vec<Vec<String>> {
+    let of = |tunnel: &TunnelState| {
+        let with_name = |line: Vec<String>| [vec![tunnel.name.clone()], line].concat();
+        lines(&HOPS, &tunnel.next_hops).into_iter().skip(1).map(with_name).collect::<Vec<_>>()
+    };
+    let head = lines(&HOPS, &[]).into_iter().map(|head| [vec!["tunnel".into()], head].concat());
+    head.chain(tunnels.iter().flat_map(of)).collect()
 }
 
 /// Returns the state by the daemon's own probes and its age, and why there is no newer result: `BROKEN at the WAN: no answer,
@@ -145,18 +173,6 @@ fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
             format!("{word} at the {}: {}, for {since}{late}", text(&verify.stage), text(&verify.cause))
         }
     }
-}
-
-fn hop_line(tunnel: &TunnelState, hop: &HopState) -> Vec<String> {
-    vec![
-        tunnel.name.clone(),
-        hop.next_hop.clone(),
-        hop.state.text().into(),
-        age(hop.state_seconds),
-        hop.flows_now.to_string(),
-        hop.rtt_ms.map_or_else(|| "-".into(), rtt),
-        hop.failed_dials.to_string(),
-    ]
 }
 
 /// Returns the table of resources, and below it the limits that are low. A resource that is nearly used up is among the
@@ -196,32 +212,14 @@ fn problem_line(problem: &Problem, snapshot: &Snapshot) -> String {
     format!("{problem}, for {}", age(snapshot.unix_seconds() - problem.since_unix_seconds))
 }
 
-/// Returns the heading and the lines of `flows`. The column of FTP commands is there only if a flow has one.
+/// Returns the lines of flows, each with a few words about its legs.
 fn flow_lines(flows: &[FlowState]) -> Vec<Vec<String>> {
-    let head = ["flow", "tunnel", "client", "next hop", "ftp", "state", "age", "up", "down", "accept leg", "dial leg"];
-    let mut lines = vec![head.map(String::from).to_vec()];
-    lines.extend(flows.iter().map(flow_line));
-    if flows.iter().all(|flow| flow.transfer.is_none()) {
-        lines.iter_mut().for_each(|line| drop(line.remove(FTP_COLUMN)));
-    }
+    let mut lines = lines(&FLOWS, flows);
+    let cell = |of: &Option<LegState>| of.as_ref().map_or_else(|| "-".into(), leg);
+    let cells = flows.iter().map(|flow| [cell(&flow.accept), cell(&flow.dial)]);
+    let cells = std::iter::once(["accept leg", "dial leg"].map(String::from)).chain(cells);
+    lines.iter_mut().zip(cells).for_each(|(line, cells)| line.extend(cells));
     lines
-}
-
-/// Returns the cells of a flow, with that of its FTP command.
-fn flow_line(flow: &FlowState) -> Vec<String> {
-    vec![
-        flow.flow.to_string(),
-        flow.tunnel.clone(),
-        flow.peer.clone(),
-        flow.next_hop_address.map_or_else(|| "-".into(), |address| address.to_string()),
-        flow.transfer.as_deref().map_or_else(|| "-".into(), short),
-        flow.state.text().into(),
-        age(flow.age_seconds),
-        bytes(flow.up_bytes),
-        bytes(flow.down_bytes),
-        flow.accept.as_ref().map_or_else(|| "-".into(), leg),
-        flow.dial.as_ref().map_or_else(|| "-".into(), leg),
-    ]
 }
 
 /// Returns a leg in a few words: `63.1ms, cwnd 120, bbr`.
@@ -255,19 +253,13 @@ fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the beginning of a long command. The JSON has all of it.
-fn short(command: &str) -> String {
-    match command.char_indices().nth(MAX_COMMAND_CHARS) {
-        Some((end, _)) => format!("{}..", &command[..end]),
-        None => command.into(),
+/// Returns the beginning of a text with more than `max_chars` characters. The JSON has all of it.
+fn short(text: &str, max_chars: Option<usize>) -> String {
+    match max_chars.and_then(|max| text.char_indices().nth(max)) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.into(),
     }
 }
-
-/// Number of characters of an FTP command that the table shows.
-const MAX_COMMAND_CHARS: usize = 32;
-
-/// Place of the FTP command in the line of a flow.
-const FTP_COLUMN: usize = 4;
 
 /// Number of flows that fit a terminal together with the lines above them. More would scroll the first line away.
 const FLOWS_ON_A_TERMINAL: usize = 20;
@@ -275,7 +267,7 @@ const FLOWS_ON_A_TERMINAL: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul::admin::snapshot::Health;
+    use longhaul::admin::snapshot::{Health, HopState};
 
     #[test]
     fn the_text_has_a_line_for_each_tunnel_and_flow() {

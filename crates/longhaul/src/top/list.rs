@@ -1,9 +1,10 @@
 //! The list of flows on the screen: which ones, in which order, and the one that is selected. The selection belongs to a flow
 //! and not to a line, so a flow that moves keeps it.
 
-use super::column::{Column, Key};
+use super::column::Column;
 use super::columns::FLOW_COLUMNS;
 use super::keys::Step;
+use crate::admin::figures::SortKey;
 use crate::admin::snapshot::FlowState;
 use std::ops::Range;
 
@@ -29,18 +30,18 @@ pub(super) struct List {
 impl List {
     /// Returns an empty list, sorted by rate.
     pub(super) fn new() -> List {
-        let column = FLOW_COLUMNS.iter().position(|column| column.rank.is_none()).unwrap_or(0);
+        let column = FLOW_COLUMNS.iter().position(|column| column.place.rank.is_none()).unwrap_or(0);
         List { column, reversed: true, filter: String::new(), order: Vec::new(), selected: None, offset: 0, page: 1 }
     }
 
     /// Filters and sorts `rows` anew. A selected flow that is gone leaves the selection to the one in its place.
     pub(super) fn arrange(&mut self, rows: &[FlowState]) {
         let words: Vec<String> = self.filter.split_whitespace().map(str::to_lowercase).collect();
-        let key = FLOW_COLUMNS[self.column].key;
+        let figure = FLOW_COLUMNS[self.column].figure;
         let shown = rows.iter().enumerate().filter(|(_, row)| words.iter().all(|word| contains(row, word)));
-        let mut keyed: Vec<(Key<'_>, usize)> = shown.map(|(at, row)| (key(row), at)).collect();
+        let mut keyed: Vec<(SortKey<'_>, usize)> = shown.map(|(at, row)| (figure.key(row), at)).collect();
         // The sort is stable: of equal keys, the older flow comes first.
-        keyed.sort_by(|(one, _), (two, _)| one.compare(*two, self.reversed));
+        keyed.sort_by(|(one, _), (two, _)| one.compare(two, self.reversed));
         self.order = keyed.into_iter().map(|(_, at)| at).collect();
         self.selected = self.selected.and_then(|(number, before)| {
             let place = self.order.iter().position(|at| rows[*at].flow == number);
@@ -52,8 +53,7 @@ impl List {
     /// Sorts by the column at `column`: numbers with the largest first, texts from A to Z.
     pub(super) fn sort_by(&mut self, column: usize, rows: &[FlowState]) {
         self.column = column.min(FLOW_COLUMNS.len() - 1);
-        let sample = FlowState::default();
-        self.reversed = matches!((self.column().key)(&sample), Key::Number(_));
+        self.reversed = self.column().figure.unit().is_some();
         self.arrange(rows);
     }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn by(name: &str) -> usize {
-        FLOW_COLUMNS.iter().position(|column| column.name == name).unwrap()
+        FLOW_COLUMNS.iter().position(|column| column.figure.name == name).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! run        asks the daemon each second, waits for keys and signals, draws
 //!   terminal   raw mode and the second screen, and back again in every case
 //! rates      fills the rates of a snapshot: the difference to the one before
-//! columns    the columns of the tables: one row each
+//! columns    the columns of the tables: those of the figures
 //!   column     what a column is, and which ones fit
 //! keys       the keys: one row each
 //! model      the state of the screen; changes by events alone

@@ -1,8 +1,8 @@
 //! The tables of docs/metrics.md.
 
-use super::figures::Figures;
-use super::row::{Kind, Row, Samples};
+use super::row::{Metric, MetricType};
 use super::sampler::{FLOWS_PER_TURN, INTERVAL};
+use super::scrape::Scrape;
 use super::table::{SECTIONS, rows};
 use crate::admin::snapshot::{Health, ResourceState, Snapshot, TunnelState, VerifyState};
 
@@ -13,7 +13,7 @@ const HEAD: &str = "| metric | type | labels | meaning |\n| --- | --- | --- | --
 #[test]
 fn docs_metrics_md_matches_the_table() {
     let mut document = DOCUMENT.to_string();
-    for section in SECTIONS {
+    for section in SECTIONS.iter() {
         let table: String = section.rows.iter().map(line).collect();
         document = with_table(&document, section.heading, &format!("{HEAD}{table}"));
     }
@@ -75,10 +75,9 @@ fn the_ports_to_all_addresses_are_one_series() {
         ports(" to 192.0.2.2:22", Some(75.0), Some(7.0)),
         ResourceState { name: "pipes".into(), kind: "pipes".into(), used: Some(3.0), ..ResourceState::default() },
     ];
-    let figures = Figures { snapshot: Snapshot { resources, ..Snapshot::default() }, ..Figures::default() };
+    let scrape = Scrape { snapshot: Snapshot { resources, ..Snapshot::default() }, ..Scrape::default() };
     let read = |name: &str| -> Vec<String> {
-        let mut samples = Samples::default();
-        (rows().find(|row| row.name == name).unwrap().read)(&figures, &mut samples);
+        let samples = rows().find(|row| row.name == name).unwrap().samples(&scrape);
         samples.0.iter().map(|sample| format!("{}={:?}", sample.labels.join(","), sample.value)).collect()
     };
     assert_eq!(read("longhaul_resource_used"), ["ephemeral ports=Real(78.0)", "pipes=Real(3.0)"]);
@@ -92,28 +91,26 @@ fn a_broken_stage_is_told_until_a_newer_result_or_until_it_says_nothing() {
         let verify = VerifyState { health, stage: Some("WAN".into()), ..VerifyState::default() };
         let tunnel = TunnelState { name: "t".into(), verify: Some(verify), ..TunnelState::default() };
         let snapshot = Snapshot { tunnels: vec![tunnel], ..Snapshot::default() };
-        let mut samples = Samples::default();
         let row = rows().find(|row| row.name == "longhaul_verify_broken").unwrap();
-        (row.read)(&Figures { snapshot, ..Figures::default() }, &mut samples);
-        !samples.0.is_empty()
+        !row.samples(&Scrape { snapshot, ..Scrape::default() }).0.is_empty()
     };
     assert!(is_told(Health::Broken) && is_told(Health::Doubtful));
     assert!(![Health::Good, Health::Waiting, Health::Unknown].into_iter().any(is_told));
 }
 
 /// Returns the names of the series of a metric.
-fn series(row: &Row) -> Vec<String> {
-    let suffixes: &[&str] = if row.kind == Kind::Histogram { &["", "_bucket", "_sum", "_count"] } else { &[""] };
+fn series(row: &Metric) -> Vec<String> {
+    let suffixes: &[&str] = if row.kind == MetricType::Histogram { &["", "_bucket", "_sum", "_count"] } else { &[""] };
     suffixes.iter().map(|suffix| row.stored_name() + suffix).collect()
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Metric) -> String {
     let labels: Vec<String> = row.labels.iter().map(|label| format!("`{label}`")).collect();
     let kind = match row.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
-        Kind::Info => "info",
+        MetricType::Counter => "counter",
+        MetricType::Gauge => "gauge",
+        MetricType::Histogram => "histogram",
+        MetricType::Info => "info",
     };
     format!("| `{}` | {kind} | {} | {} |\n", row.stored_name(), labels.join(", "), row.help)
 }
@@ -134,10 +131,9 @@ fn no_counter_is_a_difference() {
     tunnel.counters.refused = 9;
     tunnel.counters.bad_proxy_headers = 3;
     let snapshot = Snapshot { tunnels: vec![tunnel], ..Snapshot::default() };
-    let figures = Figures { snapshot, ..Figures::default() };
+    let scrape = Scrape { snapshot, ..Scrape::default() };
     let refused = rows().find(|row| row.name == "longhaul_tunnel_refused").unwrap();
-    let mut samples = Samples::default();
-    (refused.read)(&figures, &mut samples);
+    let samples = refused.samples(&scrape);
     let values: Vec<String> =
         samples.0.iter().map(|sample| format!("{}={:?}", sample.labels[1], sample.value)).collect();
     assert_eq!(values, ["not allowed=Whole(7)", "proxy header=Whole(3)", "source limit=Whole(0)"]);

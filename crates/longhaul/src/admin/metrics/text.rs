@@ -1,12 +1,12 @@
 //! Writes the metrics as text. prometheus-client writes that of OpenMetrics; the older format of Prometheus differs from it
 //! in the comments only.
 
-use super::figures::Figures;
-use super::row::{Kind, Row, Sample, Samples, Value};
+use super::row::{Metric, MetricSample, MetricType, MetricValue};
+use super::scrape::Scrape;
 use super::table::rows;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::MetricType as EncodedType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
@@ -37,13 +37,13 @@ impl Format {
     }
 }
 
-/// Returns `figures` in `format`.
+/// Returns `scrape` in `format`.
 ///
 /// # Errors
 /// None in practice: writing to memory does not fail.
-pub(crate) fn write(figures: Figures, format: Format) -> Result<String, fmt::Error> {
+pub(crate) fn write(scrape: Scrape, format: Format) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Page(figures)));
+    registry.register_collector(Box::new(Page(scrape)));
     let mut page = String::new();
     text::encode(&mut page, &registry)?;
     Ok(match format {
@@ -53,13 +53,12 @@ pub(crate) fn write(figures: Figures, format: Format) -> Result<String, fmt::Err
 }
 
 #[derive(Debug)]
-struct Page(Figures);
+struct Page(Scrape);
 
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for row in rows() {
-            let mut samples = Samples::default();
-            (row.read)(&self.0, &mut samples);
+            let samples = row.samples(&self.0);
             if samples.0.is_empty() {
                 continue;
             }
@@ -73,35 +72,40 @@ impl Collector for Page {
     }
 }
 
-fn encode(metric: &mut MetricEncoder<'_>, row: &Row, sample: &Sample) -> fmt::Result {
+fn encode(metric: &mut MetricEncoder<'_>, row: &Metric, sample: &MetricSample) -> fmt::Result {
     let labels: Vec<(&str, &str)> = row.labels.iter().copied().zip(sample.labels.iter().map(String::as_str)).collect();
     match labels.is_empty() {
         true => encode_value(metric, row.kind, &labels, &sample.value),
-        false if row.kind == Kind::Info => metric.encode_info(&labels),
+        false if row.kind == MetricType::Info => metric.encode_info(&labels),
         false => encode_value(&mut metric.encode_family(&labels)?, row.kind, &labels, &sample.value),
     }
 }
 
-fn encode_value(metric: &mut MetricEncoder<'_>, kind: Kind, labels: &Vec<(&str, &str)>, value: &Value) -> fmt::Result {
+fn encode_value(
+    metric: &mut MetricEncoder<'_>,
+    kind: MetricType,
+    labels: &Vec<(&str, &str)>,
+    value: &MetricValue,
+) -> fmt::Result {
     match (kind, value) {
-        (Kind::Info, _) => metric.encode_info(labels),
-        (_, Value::Histogram(values)) => {
+        (MetricType::Info, _) => metric.encode_info(labels),
+        (_, MetricValue::Histogram(values)) => {
             let buckets: Vec<(f64, u64)> = values.buckets.iter().map(|bucket| (bucket.bound, bucket.count)).collect();
             metric.encode_histogram::<NoLabelSet>(values.sum, values.count(), &buckets, None)
         }
-        (Kind::Counter, Value::Whole(value)) => metric.encode_counter::<NoLabelSet, u64, f64>(value, None),
-        (Kind::Counter, Value::Real(value)) => metric.encode_counter::<NoLabelSet, f64, f64>(value, None),
-        (_, Value::Whole(value)) => metric.encode_gauge(value),
-        (_, Value::Real(value)) => metric.encode_gauge(value),
+        (MetricType::Counter, MetricValue::Whole(value)) => metric.encode_counter::<NoLabelSet, u64, f64>(value, None),
+        (MetricType::Counter, MetricValue::Real(value)) => metric.encode_counter::<NoLabelSet, f64, f64>(value, None),
+        (_, MetricValue::Whole(value)) => metric.encode_gauge(value),
+        (_, MetricValue::Real(value)) => metric.encode_gauge(value),
     }
 }
 
-fn kind(kind: Kind) -> MetricType {
+fn kind(kind: MetricType) -> EncodedType {
     match kind {
-        Kind::Counter => MetricType::Counter,
-        Kind::Gauge => MetricType::Gauge,
-        Kind::Histogram => MetricType::Histogram,
-        Kind::Info => MetricType::Info,
+        MetricType::Counter => EncodedType::Counter,
+        MetricType::Gauge => EncodedType::Gauge,
+        MetricType::Histogram => EncodedType::Histogram,
+        MetricType::Info => EncodedType::Info,
     }
 }
 
@@ -118,7 +122,7 @@ fn with_old_comments(page: &str) -> String {
         let (rest, is_type) = (words.next().unwrap_or_default(), line.starts_with("# TYPE "));
         match row {
             None => old.push_str(line),
-            Some(row) if is_type && row.kind == Kind::Info => {
+            Some(row) if is_type && row.kind == MetricType::Info => {
                 old.push_str(&format!("# TYPE {} gauge", row.stored_name()));
             }
             Some(row) => old.push_str(&format!("{} {} {rest}", &line[..6], row.stored_name())),

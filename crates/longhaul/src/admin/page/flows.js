@@ -1,6 +1,7 @@
 // The table of live flows: sorted, filtered, and at most MAX_ROWS of them drawn.
 
-import { age, bytes, count, fillRows, make, mark, milliseconds, rate, say } from "./text.js";
+import { FLOWS, LEGS } from "./figures.js";
+import { columns, count, fillRows, make, mark, say } from "./text.js";
 
 const MAX_ROWS = 200;
 
@@ -13,35 +14,18 @@ const STATES = {
   "ended": "ended",
 };
 
-const text = (title, value) => ({ title, value, text: (row) => String(value(row) ?? "-") });
-const number = (title, value, text) => ({ title, value, number: true, text: (row) => (value(row) == null ? "-" : text(value(row))) });
+const state = (row) => STATES[row.state] ?? row.state;
 
 // A row is a flow and its rates. `value` sorts, and `text` is drawn.
 const COLUMNS = [
-  number("flow", ({ flow }) => flow.flow, String),
-  text("tunnel", ({ flow }) => flow.tunnel),
-  text("client", ({ flow }) => flow.peer),
-  text("next hop", ({ flow }) => flow.next_hop_address ?? flow.next_hop),
-  text("state", ({ flow }) => STATES[flow.state] ?? flow.state),
-  number("age", ({ flow }) => flow.age_seconds, age),
-  number("rate up", ({ rates }) => rates?.up, rate),
-  number("rate down", ({ rates }) => rates?.down, rate),
-  number("up", ({ flow }) => flow.up_bytes, bytes),
-  number("down", ({ flow }) => flow.down_bytes, bytes),
-  ...leg("accept", ({ flow }) => flow.accept),
-  ...leg("dial", ({ flow }) => flow.dial),
+  ...columns(FLOWS, { state: { value: state, text: state } }),
+  ...leg("accept"),
+  ...leg("dial"),
 ];
 
-function leg(name, of) {
-  const columns = [
-    number("RTT", (row) => of(row)?.rtt_ms, milliseconds),
-    number("cwnd", (row) => of(row)?.cwnd_segments, String),
-    number("retrans", (row) => of(row)?.retrans_bytes, bytes),
-    number("delivery", (row) => of(row)?.delivery_bits_per_second, rate),
-    text("control", (row) => of(row)?.congestion),
-    text("limited by", (row) => of(row)?.limit),
-  ];
-  return columns.map((column) => ({ ...column, leg: name, label: `${name} ${column.title}` }));
+function leg(name) {
+  const figures = LEGS.map((figure) => ({ ...figure, path: `${name}.${figure.path}` }));
+  return columns(figures).map((column) => ({ ...column, leg: name, label: `${name} ${column.title}` }));
 }
 
 const TOTAL_RATE = { label: "rate, both ways", value: ({ rates }) => (rates ? rates.up + rates.down : 0), number: true };
@@ -69,7 +53,7 @@ export class Flows {
   // Takes the flows of an answer.
   update(flows, history) {
     if (this.#held) return;
-    this.#rows = flows.map((flow) => ({ flow, rates: history.flows.get(flow.flow) }));
+    this.#rows = flows.map((flow) => ({ ...flow, rates: history.flows.get(flow.flow) }));
     this.#draw();
   }
 
@@ -127,7 +111,7 @@ export class Flows {
     if (words.length === 0) return this.#rows.slice();
     const columns = COLUMNS.filter((column) => !column.number);
     return this.#rows.filter((row) => {
-      const texts = [String(row.flow.flow), row.flow.proxy ?? "", row.flow.transfer ?? "", row.flow.next_hop ?? "", ...columns.map((column) => column.text(row))];
+      const texts = [String(row.flow), row.proxy ?? "", row.transfer ?? "", row.next_hop ?? "", ...columns.map((column) => column.text(row))];
       const all = texts.join("\n").toLowerCase();
       return words.every((word) => all.includes(word));
     });
@@ -136,8 +120,8 @@ export class Flows {
   // Sorts flows without a value last, and equal ones by their numbers.
   #compare(one, two) {
     const [a, b] = [this.#by.value(one), this.#by.value(two)];
-    if (a == null || b == null) return (a == null) - (b == null) || one.flow.flow - two.flow.flow;
+    if (a == null || b == null) return (a == null) - (b == null) || one.flow - two.flow;
     const order = typeof a === "number" ? a - b : a < b ? -1 : a > b ? 1 : 0;
-    return (this.#descending ? -order : order) || one.flow.flow - two.flow.flow;
+    return (this.#descending ? -order : order) || one.flow - two.flow;
   }
 }

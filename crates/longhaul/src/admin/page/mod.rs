@@ -7,25 +7,30 @@
 //!   tunnels.js   a card for each tunnel, and the resources
 //!     chart.js     throughput and results of verify, drawn
 //!   flows.js     the table of flows
+//!     figures.js   the columns of the tables, written from the figures
 //!   text.js      figures as text, and elements that hold text
 //! ```
 //! The page asks nobody else and changes nothing. Its headers make the browser refuse whatever is not one of these files,
 //! so a name that a client or the configuration chose cannot become markup or a script.
 
 use super::answer::{self, Answer};
+use super::figures::{FLOWS, Figure, HOPS, LEGS, TUNNELS, Unit};
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 /// The files of the page. Each is served at its path, by GET.
 pub(super) const FILES: &[File] = &[
-    File { path: "/", kind: "text/html; charset=utf-8", text: include_str!("index.html") },
-    File { path: "/page/icon.svg", kind: "image/svg+xml", text: include_str!("icon.svg") },
-    File { path: "/page/style.css", kind: "text/css; charset=utf-8", text: include_str!("style.css") },
-    script("/page/main.js", include_str!("main.js")),
-    script("/page/history.js", include_str!("history.js")),
-    script("/page/tunnels.js", include_str!("tunnels.js")),
-    script("/page/chart.js", include_str!("chart.js")),
-    script("/page/flows.js", include_str!("flows.js")),
-    script("/page/text.js", include_str!("text.js")),
+    File { path: "/", kind: "text/html; charset=utf-8", text: || include_str!("index.html") },
+    File { path: "/page/icon.svg", kind: "image/svg+xml", text: || include_str!("icon.svg") },
+    File { path: "/page/style.css", kind: "text/css; charset=utf-8", text: || include_str!("style.css") },
+    script("/page/main.js", || include_str!("main.js")),
+    script("/page/history.js", || include_str!("history.js")),
+    script("/page/tunnels.js", || include_str!("tunnels.js")),
+    script("/page/chart.js", || include_str!("chart.js")),
+    script("/page/flows.js", || include_str!("flows.js")),
+    script("/page/figures.js", || &FIGURES),
+    script("/page/text.js", || include_str!("text.js")),
 ];
 
 /// A file of the page.
@@ -34,23 +39,38 @@ pub(super) struct File {
     pub(super) path: &'static str,
     /// Media type.
     kind: &'static str,
-    text: &'static str,
+    /// Returns its content.
+    text: fn() -> &'static str,
 }
 
-const fn script(path: &'static str, text: &'static str) -> File {
+const fn script(path: &'static str, text: fn() -> &'static str) -> File {
     File { path, kind: "text/javascript; charset=utf-8", text }
 }
 
 impl File {
     /// Returns the file as an answer.
     pub(super) fn answer(&self) -> Answer {
-        let mut answer = answer::page(self.kind, self.text);
+        let mut answer = answer::page(self.kind, (self.text)());
         let headers = answer.headers_mut();
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         answer
     }
+}
+
+/// The figures that the page shows: a list for each table, in the order of the columns.
+static FIGURES: LazyLock<String> = LazyLock::new(|| {
+    let lists = [("FLOWS", list(&FLOWS)), ("LEGS", list(&LEGS)), ("HOPS", list(&HOPS)), ("TUNNELS", list(&TUNNELS))];
+    lists.map(|(name, figures)| format!("export const {name} = {figures};\n")).concat()
+});
+
+fn list<T>(figures: &[Figure<T>]) -> Value {
+    let column = |figure: &Figure<T>| {
+        let page = figure.page.as_ref()?;
+        Some(json!({ "heading": page.heading, "path": page.path, "unit": figure.unit().map(Unit::name) }))
+    };
+    figures.iter().filter_map(column).collect()
 }
 
 /// The page may load its own files and ask its own daemon, and nothing else. No other page may frame it. With Trusted Types,
@@ -74,7 +94,7 @@ mod tests {
     /// Returns the line of a table in `script` whose key is `state`.
     fn row(script: &File, state: &str) -> Option<&'static str> {
         let keys = [format!("{state}: "), format!("\"{state}\": ")];
-        script.text.lines().map(str::trim).find(|line| keys.iter().any(|key| line.starts_with(key)))
+        (script.text)().lines().map(str::trim).find(|line| keys.iter().any(|key| line.starts_with(key)))
     }
 
     /// Returns the states that `T` can have, and their names in JSON. `key` is the field of the name, if `T` has fields.
@@ -105,14 +125,14 @@ mod tests {
     fn the_page_has_no_inline_script_and_no_address_of_another_host() {
         for file in FILES {
             // The namespace of SVG is a name and is not loaded.
-            let text = file.text.replace("http://www.w3.org/2000/svg", "");
+            let text = (file.text)().replace("http://www.w3.org/2000/svg", "");
             for unwanted in
                 ["http:", "https:", "\"//", "innerHTML", "insertAdjacentHTML", "eval(", " style=", " onclick="]
             {
                 assert!(!text.contains(unwanted), "{}: {unwanted}", file.path);
             }
         }
-        let index = file("/").text;
+        let index = (file("/").text)();
         assert!(!index.contains("<script>") && index.contains("longhaul status"));
     }
 }

@@ -95,6 +95,18 @@ export function list(parent, items, create, update) {
   items.forEach((item, index) => update(parent.children[index], item, index));
 }
 
+// Functions that write a number, by its unit.
+const WRITERS = { count: String, bytes, rate, milliseconds, age };
+
+// Makes the columns of a table from a list of figures.js. `special` has other parts of some columns, by their paths.
+export function columns(figures, special = {}) {
+  return figures.map(({ heading, path, unit }) => {
+    const value = (item) => path.split(".").reduce((part, name) => part?.[name], item);
+    const text = (item) => (value(item) == null ? "-" : (WRITERS[unit] ?? String)(value(item)));
+    return { title: heading, value, text, number: unit !== null, ...special[path] };
+  });
+}
+
 // Fills the body of a table. A column has a title, a text, and perhaps a tone, each by its item.
 export function fillRows(body, columns, items) {
   const row = () => make("tr", {}, ...columns.map((column) =>

@@ -1,7 +1,8 @@
 // A card for each tunnel: its throughput, its next hops, its results of verify.
 
 import { Chart, Strip } from "./chart.js";
-import { age, amount, clock, count, fillRows, list, make, mark, milliseconds, say, sayOrHide } from "./text.js";
+import { HOPS, TUNNELS } from "./figures.js";
+import { age, amount, clock, columns, count, fillRows, list, make, mark, say, sayOrHide } from "./text.js";
 
 // Maximum number of cards. Those of tunnels with problems are the first.
 const MAX_CARDS = 40;
@@ -29,16 +30,11 @@ const HOP_STATES = {
   "down": "down",
 };
 
-const HOP_COLUMNS = [
-  { title: "next hop", text: (hop) => hop.next_hop },
-  { title: "state", text: (hop) => `${HEALTH[hop.health].sign} ${HOP_STATES[hop.state]}`,
-    tone: (hop) => HEALTH[hop.health].tone },
-  { title: "for", text: (hop) => age(hop.state_seconds), number: true },
-  { title: "flows", text: (hop) => String(hop.flows_now), number: true },
-  { title: "handshake", text: (hop) => milliseconds(hop.rtt_ms), number: true },
-  { title: "failed dials", text: (hop) => String(hop.failed_dials), number: true,
-    tone: (hop) => (hop.failed_dials > 0 ? "warn" : "none") },
-];
+const HOP_COLUMNS = columns(HOPS, {
+  state: { text: (hop) => `${HEALTH[hop.health].sign} ${HOP_STATES[hop.state]}`, tone: (hop) => HEALTH[hop.health].tone },
+  failed_dials: { tone: (hop) => (hop.failed_dials > 0 ? "warn" : "none") },
+});
+const TUNNEL_COLUMNS = columns(TUNNELS);
 
 const VERIFY_STATES = {
   whole: "whole",
@@ -107,7 +103,8 @@ class Card {
     say(this.state, health.tunnel);
     mark(this.state, "data-tone", health.tone);
     const listens = tunnel.listening ? `listens on ${tunnel.listen}` : `does not listen on ${tunnel.listen}`;
-    say(this.about, `${listens}, ${count(tunnel.flows_now, "flow")}`);
+    const figures = TUNNEL_COLUMNS.map((column) => `${column.text(tunnel)} ${column.title}`);
+    say(this.about, [listens, count(tunnel.flows_now, "flow"), ...figures].join(", "));
     this.chart.draw(history.tunnels.get(tunnel.name) ?? [], now);
     fillRows(this.hops, HOP_COLUMNS, tunnel.next_hops);
     this.verify.hidden = !tunnel.verify;

@@ -16,7 +16,6 @@ mod paper;
 mod prompt;
 mod table;
 
-use super::column::Key;
 use super::columns::TUNNEL_COLUMNS;
 use super::model::{Contact, Model, Pane};
 use super::verdict::{self, Tone};
@@ -126,7 +125,7 @@ fn write_tunnels(model: &Model, palette: Palette, room: usize, paper: &mut Paper
     let Some((picture, _)) = &model.picture else { return };
     let (tunnels, stale) = (&picture.tunnels, matches!(model.contact, Contact::Gone { .. }));
     let shown = if tunnels.len() <= room { tunnels.len() } else { room - 1 };
-    let table = Table::new(TUNNEL_COLUMNS, paper.width(), tunnels.iter(), tunnels[..shown].iter());
+    let table = Table::new(&TUNNEL_COLUMNS, paper.width(), tunnels.iter(), tunnels[..shown].iter());
     paper.write(&table.headings(), palette.heading());
     for tunnel in &tunnels[..shown] {
         let tone = if tunnel.listening { verdict::tone(tunnel.health) } else { Tone::Bad };
@@ -146,7 +145,7 @@ fn write_flows(model: &mut Model, palette: Palette, paper: &mut Paper<'_>) {
     let window = model.list.window(room);
     let flows = model.flows();
     let visible: Vec<&FlowState> = model.list.order[window].iter().map(|at| &flows[*at]).collect();
-    let table = Table::new(super::columns::FLOW_COLUMNS, paper.width(), flows.iter(), visible.iter().copied());
+    let table = Table::new(&super::columns::FLOW_COLUMNS, paper.width(), flows.iter(), visible.iter().copied());
     if paper.lines() > 1 {
         paper.write(&table.headings(), palette.heading());
     }
@@ -170,19 +169,18 @@ fn flows_title(model: &Model) -> String {
     }
     title += &figures::thousands(all);
     if all > 0 {
-        title += &format!(", by {}, {}", list.column().name, direction(model));
+        title += &format!(", by {}, {}", list.column().figure.name, direction(model));
     }
     title
 }
 
 /// Returns the order of the flows in words.
 fn direction(model: &Model) -> &'static str {
-    let sample = FlowState::default();
-    match ((model.list.column().key)(&sample), model.list.reversed) {
-        (Key::Number(_), true) => "largest first",
-        (Key::Number(_), false) => "smallest first",
-        (Key::Text(_), true) => "Z to A",
-        (Key::Text(_), false) => "A to Z",
+    match (model.list.column().figure.unit(), model.list.reversed) {
+        (Some(_), true) => "largest first",
+        (Some(_), false) => "smallest first",
+        (None, true) => "Z to A",
+        (None, false) => "A to Z",
     }
 }
 

@@ -1,9 +1,10 @@
 //! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
 
 use super::paper::wrap;
+use crate::admin::figures::{Figure, LEGS, tunnel_state, verify_state};
 use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState};
 use crate::figures;
-use crate::top::columns::{self, FLOW_COLUMNS, rate, tunnel_state};
+use crate::top::columns::FLOW_COLUMNS;
 use crate::top::keys::BINDINGS;
 use crate::top::model::{Model, Page, Pane};
 use crate::top::verdict::{self, Said, Tone};
@@ -54,8 +55,8 @@ fn help() -> Vec<Said> {
     let keys = BINDINGS.iter().filter(|binding| !binding.help.is_empty());
     let mut lines: Vec<Said> = keys.map(|binding| plain(format!("{:<11} {}", binding.key, binding.help))).collect();
     lines.push(plain(""));
-    let shown = FLOW_COLUMNS.iter().filter(|column| column.rank.is_some());
-    lines.extend(shown.map(|column| plain(format!("{:<11} {}", column.title, column.name))));
+    let shown = FLOW_COLUMNS.iter().filter(|column| column.place.rank.is_some());
+    lines.extend(shown.map(|column| plain(format!("{:<11} {}", column.place.title, column.figure.name))));
     lines.push(plain(""));
     lines.extend(WORDS.map(plain));
     lines
@@ -67,7 +68,7 @@ fn problems(model: &Model) -> Vec<Said> {
 }
 
 fn sorts() -> Vec<Said> {
-    FLOW_COLUMNS.iter().map(|column| plain(column.name)).collect()
+    FLOW_COLUMNS.iter().map(|column| plain(column.figure.name.as_str())).collect()
 }
 
 fn tunnels(model: &Model) -> Vec<Said> {
@@ -95,7 +96,7 @@ fn tunnel(tunnel: &TunnelState, model: &Model) -> Vec<Said> {
 /// Returns a line about the daemon's own probes of a tunnel: the state, the age of the last result, and why there is no newer
 /// one.
 fn verified(verify: &VerifyState, model: &Model) -> String {
-    let mut text = format!("  verify: {}", columns::verify_state(verify));
+    let mut text = format!("  verify: {}", verify_state(verify));
     if let Some(at) = verify.last_unix_seconds {
         text += &format!(" since {}", verdict::time(verify.since_unix_seconds, model));
         if verify.no_newer.is_none() {
@@ -153,22 +154,17 @@ fn details(flow: &FlowState) -> Vec<Said> {
 
 fn leg(title: &str, leg: Option<&LegState>) -> Vec<String> {
     let Some(leg) = leg else { return vec![title.into(), "  not connected".into()] };
-    let local = leg.local.map_or_else(|| "-".into(), |local| local.to_string());
-    vec![
-        title.into(),
-        format!("  own address         {local}"),
-        format!("  RTT                 {}", leg.rtt_ms.map_or_else(|| "-".into(), figures::rtt)),
-        format!("  congestion window   {} segments", leg.cwnd_segments),
-        format!("  retransmitted       {}", figures::bytes(leg.retrans_bytes)),
-        format!("  congestion control  {}", leg.congestion.as_deref().unwrap_or("-")),
-        format!("  delivery rate       {}", leg.delivery_bits_per_second.map_or("-".into(), delivered)),
-        format!("  cap                 {}", leg.cap_bits_per_second.map_or("-".into(), delivered)),
-        format!("  limited by          {}", leg.limit.as_deref().unwrap_or("-")),
-    ]
+    let line = |figure: &Figure<LegState>| {
+        let [label, unit] = figure.details?;
+        let text = figure.cell(leg).map_or("-".into(), |text| format!("{text}{unit}"));
+        Some(format!("  {label:<19} {text}"))
+    };
+    std::iter::once(title.into()).chain(LEGS.iter().filter_map(line)).collect()
 }
 
-fn delivered(bits_per_second: u64) -> String {
-    figures::rate(bits_per_second as f64) + "bit/s"
+/// Returns a rate, or a dash while it is not known.
+fn rate(bits_per_second: Option<f64>) -> String {
+    bits_per_second.map_or("-".into(), figures::rate)
 }
 
 /// Explanations of the words on the screen, for the help.

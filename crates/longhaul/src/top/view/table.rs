@@ -1,7 +1,8 @@
 //! Writes a table: a line of headings, and one line a row.
 
 use super::paper::clip;
-use crate::top::column::{Column, Width, choose};
+use crate::admin::figures::Width;
+use crate::top::column::{Column, choose};
 use std::borrow::Cow;
 
 /// A table whose columns fit the screen.
@@ -27,12 +28,12 @@ impl<T> Table<T> {
 
     /// Returns the line of headings.
     pub(super) fn headings(&self) -> String {
-        self.line(' ', |column| column.title.into())
+        self.line(' ', |column| column.place.title.as_str().into())
     }
 
     /// Returns the line of a row. `mark` is its first character.
     pub(super) fn row(&self, row: &T, mark: char) -> String {
-        self.line(mark, |column| (column.cell)(row))
+        self.line(mark, |column| column.cell(row))
     }
 
     fn line<'a>(&self, mark: char, cell: impl Fn(&Column<T>) -> Cow<'a, str>) -> String {
@@ -41,7 +42,7 @@ impl<T> Table<T> {
             let (column, width) = (&self.columns[*at], usize::from(*width));
             let text = clip(&cell(column), width);
             line.push(if line.is_empty() { mark } else { ' ' });
-            match column.width {
+            match column.place.width {
                 Width::Number(_) => line.extend([format!("{text:>width$}")]),
                 Width::Text(..) | Width::Optional(..) => line.extend([format!("{text:<width$}")]),
             }

@@ -12,29 +12,29 @@ use std::collections::{HashMap, HashSet};
 
 /// Everything that a scrape shows.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct Scrape {
     /// The state of the process.
     pub(super) snapshot: Snapshot,
     /// The distributions of the tunnels, by name.
-    pub(super) tunnels: Vec<TunnelFigures>,
+    pub(super) tunnels: Vec<TunnelScrape>,
     /// Use of the machine.
     pub(super) process: ProcessFigures,
 }
 
 /// The distributions of a tunnel.
 #[derive(Debug, Default)]
-pub(super) struct TunnelFigures {
+pub(super) struct TunnelScrape {
     /// Its name.
     pub(super) name: String,
     /// Times from accept to the next hop's answer, in seconds.
     pub(super) dial_times: HistogramValues,
     /// Both legs.
-    pub(super) legs: Vec<OfLeg>,
+    pub(super) legs: Vec<LegScrape>,
 }
 
 /// The figures of one leg of a tunnel's flows.
 #[derive(Debug, Default)]
-pub(super) struct OfLeg {
+pub(super) struct LegScrape {
     /// `accept` or `dial`.
     pub(super) leg: &'static str,
     /// The distributions.
@@ -53,7 +53,7 @@ struct Live {
 }
 
 /// Returns the figures of this moment. `status` is the daemon's answer. Asks the kernel about each flow.
-pub(crate) fn gather(source: &Source, status: Status) -> Figures {
+pub(crate) fn gather(source: &Source, status: Status) -> Scrape {
     let groups = source.relay.groups();
     // Before the live flows are read, so that a flow that ends meanwhile is missing, and not counted twice.
     let ended: Vec<[u64; 2]> = groups.iter().map(|group| ended(&group.distributions)).collect();
@@ -62,7 +62,7 @@ pub(crate) fn gather(source: &Source, status: Status) -> Figures {
     let names: HashSet<&str> = snapshot.tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
     let served = groups.iter().zip(ended).filter(|(group, _)| names.contains(group.hops.tunnel.name.as_str()));
     let tunnels = served.map(|(group, ended)| tunnel(group, ended, &live)).collect();
-    Figures { snapshot, tunnels, process: ProcessFigures::now() }
+    Scrape { snapshot, tunnels, process: ProcessFigures::now() }
 }
 
 fn ended(distributions: &Distributions) -> [u64; 2] {
@@ -81,17 +81,17 @@ fn live(snapshot: &Snapshot) -> HashMap<&str, [Live; 2]> {
     live
 }
 
-fn tunnel(group: &GroupView, ended: [u64; 2], live: &HashMap<&str, [Live; 2]>) -> TunnelFigures {
+fn tunnel(group: &GroupView, ended: [u64; 2], live: &HashMap<&str, [Live; 2]>) -> TunnelScrape {
     let (name, distributions) = (&group.hops.tunnel.name, &group.distributions);
     let none = [Live::default(), Live::default()];
     let live = live.get(name.as_str()).unwrap_or(&none);
-    let legs = Leg::ALL.into_iter().zip(ended).zip(live).map(|((leg, ended), live)| OfLeg {
+    let legs = Leg::ALL.into_iter().zip(ended).zip(live).map(|((leg, ended), live)| LegScrape {
         leg: leg.name(),
         figures: distributions.leg(leg),
         retransmitted: distributions.retransmitted(leg, ended + live.retransmitted),
         now: live.limits,
     });
-    TunnelFigures { name: name.clone(), dial_times: distributions.dial_times(), legs: legs.collect() }
+    TunnelScrape { name: name.clone(), dial_times: distributions.dial_times(), legs: legs.collect() }
 }
 
 impl Live {
