@@ -7,9 +7,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use longhaul_core::ftp::{
-    Action, End, Ends, Lingers, MAX_COMMAND_BYTES, MAX_REPLY_BYTES, Mode, Opening, Rules, Session, Side,
-};
+use longhaul_core::ftp::{Action, End, Ends, MAX_COMMAND_BYTES, MAX_REPLY_BYTES, Mode, Opening, Rules, Session, Side};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -35,7 +33,7 @@ impl Played {
     fn new(choice: u8, bytes: &[u8], piece: usize) -> Played {
         let rules = rules(choice);
         let mut now = Instant::now();
-        let lingers = Lingers { client: Some(Duration::from_secs(7)), server: None };
+        let lingers = Ends { client: Some(Duration::from_secs(7)), server: None };
         let mut session = Session::new(rules.clone(), lingers, now);
         let mut played = Played {
             to_client: Vec::new(),
@@ -44,7 +42,7 @@ impl Played {
             opened: 0,
             is_encrypted: false,
         };
-        let (mut has_ended, mut is_draining) = ([false; 2], false);
+        let (mut has_ended, mut has_passed_fin, mut is_draining) = ([false; 2], false, false);
         for (index, turn) in bytes.split(|byte| *byte == RS).enumerate() {
             let side = if index % 2 == 0 { Side::Server } else { Side::Client };
             match turn.first() {
@@ -61,7 +59,9 @@ impl Played {
                 _ if has_ended[index % 2] => {}
                 Some(&GS) => {
                     has_ended[index % 2] = true;
-                    session.end(side, now);
+                    if side == Side::Server {
+                        session.end(side, now);
+                    }
                 }
                 Some(&EM) => {
                     has_ended[index % 2] = true;
@@ -76,6 +76,14 @@ impl Played {
             }
             if played.settle(&mut session, rules.ends, now) {
                 break;
+            }
+            // As the relay does: a client is read only while the session wants it.
+            if has_ended[1] && !has_passed_fin && session.wants(Side::Client) {
+                has_passed_fin = true;
+                session.end(Side::Client, now);
+                if played.settle(&mut session, rules.ends, now) {
+                    break;
+                }
             }
         }
         let before = (played.to_client.len(), played.to_server.len());
@@ -96,7 +104,7 @@ impl Played {
 
     /// Carries out every action, and sends every byte. Opens each listener beside the side's own address, but for every seventh. Returns
     /// whether the session is over.
-    fn settle(&mut self, session: &mut Session, ends: Ends, now: Instant) -> bool {
+    fn settle(&mut self, session: &mut Session, ends: Ends<IpAddr>, now: Instant) -> bool {
         loop {
             let mut end = None;
             while let Some(action) = session.poll(now) {
@@ -130,7 +138,7 @@ impl Played {
         }
     }
 
-    fn open(&mut self, opening: Opening, ends: Ends) -> Result<SocketAddr, String> {
+    fn open(&mut self, opening: Opening, ends: Ends<IpAddr>) -> Result<SocketAddr, String> {
         self.opened += 1;
         let side = match opening {
             Opening::Listener { accept_from, .. } => accept_from,
@@ -164,7 +172,7 @@ impl Played {
 }
 
 fn assert_allowed(rules: &Rules, named_by: Side, address: SocketAddr) {
-    let own = rules.ends.of(named_by);
+    let own = rules.ends[named_by];
     let is_data_from = rules.data_from.iter().any(|net| net.contains(&address.ip()));
     let is_allowed = rules.allow.is_empty() || rules.allow.iter().any(|net| net.contains(&address.ip()));
     assert!(address.ip() == own || is_data_from && (is_allowed || named_by == Side::Server));
@@ -216,8 +224,8 @@ fn assert_ours(to_server: &[u8], ours: &[SocketAddr]) {
 }
 
 /// Returns the address of a listener for this side.
-fn address(ends: Ends, number: u64, side: Side) -> SocketAddr {
-    SocketAddr::new(ends.of(side), 50_000 + (number % 10_000) as u16)
+fn address(ends: Ends<IpAddr>, number: u64, side: Side) -> SocketAddr {
+    SocketAddr::new(ends[side], 50_000 + (number % 10_000) as u16)
 }
 
 const EM: u8 = 0x19;

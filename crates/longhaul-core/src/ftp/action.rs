@@ -1,7 +1,7 @@
 //! What a session asks its caller to do.
 
 use super::refused::Refused;
-use super::side::Side;
+use super::side::{Ends, Side};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
@@ -80,20 +80,12 @@ pub struct Transfer {
 /// What comes out of a session.
 #[derive(Debug, Default)]
 pub(super) struct Out {
-    pub(super) client: Vec<u8>,
-    pub(super) server: Vec<u8>,
+    /// The bytes for each side.
+    pub(super) to: Ends<Vec<u8>>,
     pub(super) actions: VecDeque<Action>,
 }
 
 impl Out {
-    /// Returns the bytes for this side.
-    pub(super) fn of(&mut self, side: Side) -> &mut Vec<u8> {
-        match side {
-            Side::Client => &mut self.client,
-            Side::Server => &mut self.server,
-        }
-    }
-
     /// Tells the caller of a refusal. Returns the reply with this code that says why.
     pub(super) fn refuse(&mut self, why: Refused, code: u16) -> String {
         let reply = why.reply(code);

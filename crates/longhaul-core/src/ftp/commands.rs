@@ -76,10 +76,10 @@ impl Dialogue {
         };
         if line.has_passed_iac() {
             // Nothing of the next line may become a part of a sequence that begins with it.
-            out.server.push(NOP);
+            out.to.server.push(NOP);
         }
         if !self.due.is_closed() {
-            out.client.extend_from_slice(own.as_bytes());
+            out.to.client.extend_from_slice(own.as_bytes());
         }
     }
 
@@ -98,7 +98,7 @@ impl Dialogue {
         match command.verb.map(|verb| verb.kind) {
             Some(Kind::Passive(form)) => self.check_passive(form, command.argument),
             Some(Kind::Active(form)) => self.check_active(form, command.argument),
-            Some(Kind::Long) => Err(Refused::LongForm),
+            Some(Kind::Refused(why)) => Err(why.clone()),
             Some(Kind::Auth | Kind::Transfer | Kind::Abort) | None => Err(Refused::Hidden),
         }
     }
@@ -140,7 +140,7 @@ impl Dialogue {
                 if self.is_epsv_only {
                     return Ok(Decided::Own("200 EPSV ALL accepted\r\n"));
                 }
-                out.server.extend_from_slice(line.held());
+                out.to.server.extend_from_slice(line.held());
                 Ok(Decided::Sent)
             }
         }
@@ -155,7 +155,7 @@ impl Dialogue {
             return Decided::Asked;
         }
         match self.rules.ends.are_alike() {
-            true => out.server.extend_from_slice(line),
+            true => out.to.server.extend_from_slice(line),
             false => self.ask_for_passive(out),
         }
         self.expect(Asked::Passive(form));
@@ -164,7 +164,7 @@ impl Dialogue {
 
     /// Appends the command for passive mode in the form of the server's IP version.
     fn ask_for_passive(&self, out: &mut Out) {
-        out.server.extend_from_slice(if self.rules.ends.server.is_ipv4() { b"PASV\r\n" } else { b"EPSV\r\n" });
+        out.to.server.extend_from_slice(if self.rules.ends.server.is_ipv4() { b"PASV\r\n" } else { b"EPSV\r\n" });
     }
 
     /// PORT and EPRT: the server gets the address of a data listener of this relay, or PASV or EPSV.

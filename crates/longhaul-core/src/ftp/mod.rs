@@ -55,7 +55,7 @@ pub use action::{Action, End, Opening, Transfer};
 pub use refused::Refused;
 pub use rewriter::{MAX_COMMAND_BYTES, MAX_REPLY_BYTES};
 pub use rules::{Mode, Rules};
-pub use session::{Data, Lingers, Session};
+pub use session::{Data, Session};
 pub use side::{Ends, Side};
 
 #[cfg(test)]

@@ -29,13 +29,13 @@ impl Dialogue {
         });
         let reply = reply.unwrap_or_else(|why| out.refuse(why, 425));
         if is_heard {
-            out.client.extend_from_slice(reply.as_bytes());
+            out.to.client.extend_from_slice(reply.as_bytes());
         }
     }
 
     /// Sends the server the command that names this address. Returns no reply, because the server sends one.
     fn name_to_server(&mut self, form: Form, address: SocketAddr, out: &mut Out) -> String {
-        out.server.extend_from_slice(port_command(form, address).as_bytes());
+        out.to.server.extend_from_slice(port_command(form, address).as_bytes());
         self.due.command();
         String::new()
     }

@@ -45,50 +45,57 @@ pub enum Refused {
 impl Refused {
     /// Returns its name, the `reason` of the log.
     pub fn name(&self) -> &'static str {
-        match self {
-            Refused::ThirdHost(..) => "third-host",
-            Refused::NotAllowed(_) => "not-allowed",
-            Refused::LowPort(_) => "low-port",
-            Refused::BadAddress | Refused::Unspecified(..) => "bad-address",
-            Refused::BadFamily(_) | Refused::OtherVersion(_) => "bad-family",
-            Refused::NeedsEpsv => "needs-epsv",
-            Refused::EpsvOnly => "epsv-only",
-            Refused::LongForm => "long-form",
-            Refused::LongLine => "long-line",
-            Refused::Hidden => "hidden",
-            Refused::BareReturn => "bare-return",
-            Refused::ImplicitTls => "implicit-tls",
-            Refused::Unasked => "unasked",
-            Refused::NoListener(_) => "no-listener",
-        }
+        self.row().0
     }
 
     /// Whether an administrator should look at it. Otherwise the client has another command for the same, or the command is odd.
     pub fn is_problem(&self) -> bool {
-        matches!(
-            self,
-            Refused::ThirdHost(..)
-                | Refused::NotAllowed(_)
-                | Refused::LowPort(_)
-                | Refused::Unspecified(..)
-                | Refused::OtherVersion(_)
-                | Refused::ImplicitTls
-                | Refused::NoListener(_)
-        )
+        self.row().2
     }
 
     /// Returns the code of the reply to a refused command.
     pub(super) fn code(&self) -> u16 {
-        match self {
-            Refused::ThirdHost(..) | Refused::NotAllowed(_) | Refused::LowPort(_) => 504, // RFC 2577 3
-            Refused::BadAddress | Refused::Unspecified(..) | Refused::BareReturn => 501,
-            Refused::EpsvOnly => 503,
-            Refused::BadFamily(_) => 522, // RFC 2428 2
-            Refused::LongForm => 521,     // RFC 1639
-            Refused::LongLine | Refused::Hidden => 500,
-            Refused::ImplicitTls => 421,
-            Refused::OtherVersion(_) | Refused::NeedsEpsv | Refused::Unasked | Refused::NoListener(_) => 425,
-        }
+        self.row().1
+    }
+
+    /// Returns its name, its code, whether it is a problem, and its line.
+    fn row(&self) -> (&'static str, u16, bool, String) {
+        let (name, code, is_problem, line) = match self {
+            // RFC 2577 3: 504.
+            Refused::ThirdHost(side, ip) => {
+                let line = format!("Address {ip} is neither the {side}'s own nor in ftp.data_from");
+                return ("third-host", 504, true, line);
+            }
+            Refused::NotAllowed(ip) => return ("not-allowed", 504, true, format!("Address {ip} is not in allow")),
+            Refused::LowPort(port) => return ("low-port", 504, true, format!("Port {port} is below 1024")),
+            Refused::BadAddress => ("bad-address", 501, false, "No valid address and port"),
+            Refused::Unspecified(side, ip) => {
+                let line = format!("The {side} named {ip}, which is no host's address");
+                return ("bad-address", 501, true, line);
+            }
+            // RFC 2428 2: 522.
+            Refused::BadFamily(families) => {
+                let line = format!("Network protocol not supported, use {families}");
+                return ("bad-family", 522, false, line);
+            }
+            Refused::OtherVersion(ip) => {
+                let line = format!("The server named {ip}, of another IP version than its control connection");
+                return ("bad-family", 425, true, line);
+            }
+            Refused::NeedsEpsv => ("needs-epsv", 425, false, "PASV cannot name an IPv6 address, use EPSV"),
+            Refused::EpsvOnly => ("epsv-only", 503, false, "EPSV ALL was accepted, use EPSV"),
+            // RFC 1639: 521. The families 4 and 6 are IPv4 and IPv6.
+            Refused::LongForm => ("long-form", 521, false, "Supported address families are (4,6), by EPRT and EPSV"),
+            Refused::LongLine => ("long-line", 500, false, "The line is too long"),
+            Refused::Hidden => ("hidden", 500, false, "A byte 255 stands before the end of the command's name"),
+            Refused::BareReturn => ("bare-return", 501, false, "A carriage return stands inside the command"),
+            Refused::ImplicitTls => {
+                ("implicit-tls", 421, true, "TLS without AUTH needs a tunnel without protocol = \"ftp\"")
+            }
+            Refused::Unasked => ("unasked", 425, false, "The server names an address that nobody asked for"),
+            Refused::NoListener(why) => return ("no-listener", 425, true, format!("No data listener: {why}")),
+        };
+        (name, code, is_problem, line.to_string())
     }
 
     /// Returns the reply with this code that says why.
@@ -100,31 +107,7 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::ThirdHost(side, ip) => {
-                write!(f, "Address {ip} is neither the {side}'s own nor in ftp.data_from")
-            }
-            Refused::NotAllowed(ip) => write!(f, "Address {ip} is not in allow"),
-            Refused::LowPort(port) => write!(f, "Port {port} is below 1024"),
-            Refused::BadAddress => f.write_str("No valid address and port"),
-            Refused::Unspecified(side, ip) => {
-                write!(f, "The {side} named {ip}, which is no host's address")
-            }
-            Refused::BadFamily(families) => write!(f, "Network protocol not supported, use {families}"),
-            Refused::OtherVersion(ip) => {
-                write!(f, "The server named {ip}, of another IP version than its control connection")
-            }
-            Refused::NeedsEpsv => f.write_str("PASV cannot name an IPv6 address, use EPSV"),
-            Refused::EpsvOnly => f.write_str("EPSV ALL was accepted, use EPSV"),
-            // RFC 1639: the families 4 and 6 are IPv4 and IPv6.
-            Refused::LongForm => f.write_str("Supported address families are (4,6), by EPRT and EPSV"),
-            Refused::LongLine => f.write_str("The line is too long"),
-            Refused::Hidden => f.write_str("A byte 255 stands before the end of the command's name"),
-            Refused::BareReturn => f.write_str("A carriage return stands inside the command"),
-            Refused::ImplicitTls => f.write_str("TLS without AUTH needs a tunnel without protocol = \"ftp\""),
-            Refused::Unasked => f.write_str("The server names an address that nobody asked for"),
-            Refused::NoListener(why) => write!(f, "No data listener: {why}"),
-        }
+        f.write_str(&self.row().3)
     }
 }
 

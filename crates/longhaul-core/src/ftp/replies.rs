@@ -41,7 +41,7 @@ impl Dialogue {
         if line.fate() == Fate::Hold {
             if line.has_passed_iac() {
                 // Nothing that follows may become a part of a sequence that begins with it, or of its line.
-                out.client.extend([NOP, b'\r', b'\n']);
+                out.to.client.extend([NOP, b'\r', b'\n']);
             }
             match (last, self.begun) {
                 (Some(code), _) if self.leads_to_address(code) => {
@@ -133,7 +133,7 @@ impl Dialogue {
             Ok((opening, then)) => self.ask(opening, then, out),
             Err(why) => {
                 let reply = out.refuse(why, 425);
-                out.client.extend_from_slice(reply.as_bytes());
+                out.to.client.extend_from_slice(reply.as_bytes());
             }
         }
     }
@@ -198,8 +198,8 @@ fn is_named(text: &[u8]) -> bool {
 fn pass_behind_dash(line: &Line, out: &mut Out) {
     out.actions.push_back(Action::Refused(Refused::Unasked));
     if !line.is_long() {
-        out.client.extend_from_slice(b"- ");
-        out.client.extend_from_slice(line.held());
+        out.to.client.extend_from_slice(b"- ");
+        out.to.client.extend_from_slice(line.held());
     }
 }
 
@@ -208,12 +208,12 @@ fn pass_without_address(line: &Line, out: &mut Out) {
     let commas = line.held().iter().filter(|byte| **byte == b',').count();
     // Some clients skip the byte after a byte 255, even if it is the end of the line.
     if commas < ADDRESS_COMMAS && !line.text().contains(&IAC) && !line.is_long() {
-        return out.client.extend_from_slice(line.held());
+        return out.to.client.extend_from_slice(line.held());
     }
     out.actions.push_back(Action::Refused(Refused::Unasked));
     let start = line.text().get(..4).filter(|start| start[..3].iter().all(u8::is_ascii_digit));
-    out.client.extend_from_slice(start.unwrap_or_default());
-    out.client.extend_from_slice(b"the relay has left out an address\r\n");
+    out.to.client.extend_from_slice(start.unwrap_or_default());
+    out.to.client.extend_from_slice(b"the relay has left out an address\r\n");
 }
 
 /// Number of commas in the address of the reply 227.

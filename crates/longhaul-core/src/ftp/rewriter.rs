@@ -58,7 +58,7 @@ impl Rewriter {
     /// only while no command [waits](Rewriter::is_waiting). Returns whether a line ended.
     pub(super) fn take(&mut self, side: Side, bytes: &mut &[u8], out: &mut Out) -> bool {
         if self.is_opaque {
-            out.of(side.other()).extend_from_slice(std::mem::take(bytes));
+            out.to[side.other()].extend_from_slice(std::mem::take(bytes));
         } else if self.has_left {
             *bytes = &[];
         } else if side == Side::Server {
@@ -66,7 +66,7 @@ impl Rewriter {
         } else if !std::mem::replace(&mut self.has_begun, true) && bytes[0] == TLS_HANDSHAKE {
             *bytes = &[];
             self.refuse_tls(out);
-        } else if self.command.take(bytes, &mut out.server, verb::fate) {
+        } else if self.command.take(bytes, &mut out.to.server, verb::fate) {
             self.has_turn_due = self.command.fate() == Fate::Hold;
             if !self.has_turn_due {
                 self.dialogue.passed(&self.command, out);
@@ -78,13 +78,13 @@ impl Rewriter {
     }
 
     fn take_reply(&mut self, bytes: &mut &[u8], out: &mut Out) -> bool {
-        let has_ended = self.reply.take(bytes, &mut out.client, |text| self.dialogue.fate(text));
+        let has_ended = self.reply.take(bytes, &mut out.to.client, |text| self.dialogue.fate(text));
         if has_ended {
             self.is_opaque = self.dialogue.reply(&self.reply, out);
             self.reply.clear();
         }
         if self.is_opaque {
-            out.server.append(&mut self.command.release());
+            out.to.server.append(&mut self.command.release());
             out.actions.push_back(Action::Encrypted);
         }
         has_ended
@@ -116,7 +116,7 @@ impl Rewriter {
         let is_rewritten = !self.is_opaque && verb::fate(&ended) == Fate::Hold;
         let mut held = self.command.release();
         if !is_rewritten {
-            out.server.append(&mut held);
+            out.to.server.append(&mut held);
         }
     }
 
@@ -127,7 +127,7 @@ impl Rewriter {
         let is_rewritten = self.dialogue.fate(self.reply.text()) == Fate::Hold;
         let mut held = self.reply.release();
         if !is_rewritten {
-            out.client.append(&mut held);
+            out.to.client.append(&mut held);
         }
         self.dialogue.forget();
         is_between
@@ -142,7 +142,7 @@ impl Rewriter {
     /// A reply of several lines may have begun: the client then reads 421 inside it.
     fn leave_with(&mut self, reply: &str, out: &mut Out) {
         for (line, out, text) in
-            [(&mut self.command, &mut out.server, "QUIT\r\n"), (&mut self.reply, &mut out.client, reply)]
+            [(&mut self.command, &mut out.to.server, "QUIT\r\n"), (&mut self.reply, &mut out.to.client, reply)]
         {
             if !line.is_at_start() {
                 out.extend_from_slice(b"\r\n");

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// The peers. Each may name its own address.
-    pub ends: Ends,
+    pub ends: Ends<IpAddr>,
     /// Networks whose addresses both sides may name as well.
     pub data_from: Vec<IpNet>,
     /// Networks of the clients. If there are any, the client names no other host than itself outside of them.
@@ -46,7 +46,7 @@ impl Rules {
             return Err(Refused::Unspecified(side, ip));
         }
         self.admit_host(side, ip)?;
-        if ip.is_ipv4() != self.ends.of(side).is_ipv4() {
+        if ip.is_ipv4() != self.ends[side].is_ipv4() {
             // It is dialled from the control connection's own address.
             return Err(match side {
                 Side::Client => Refused::BadFamily(if ip.is_ipv4() { "(2)" } else { "(1)" }),
@@ -65,7 +65,7 @@ impl Rules {
     /// It is a third host, or one that may be no client.
     pub fn admit_host(&self, side: Side, ip: IpAddr) -> Result<(), Refused> {
         let is_in = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&ip));
-        if ip == self.ends.of(side) {
+        if ip == self.ends[side] {
             return Ok(());
         }
         if !is_in(&self.data_from) {

@@ -15,7 +15,7 @@
 use super::action::{Action, End, Out};
 use super::rewriter::Rewriter;
 use super::rules::Rules;
-use super::side::Side;
+use super::side::{Ends, Side};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,10 @@ use std::time::{Duration, Instant};
 pub struct Session {
     pub(super) rewriter: Rewriter,
     out: Out,
-    client: Half,
-    server: Half,
+    halves: Ends<Half>,
     data: Data,
-    lingers: Lingers,
+    /// Time without bytes after which the connection is over once a side has ended. `None`: it may stay for ever.
+    lingers: Ends<Option<Duration>>,
     is_draining: bool,
     /// Whether a side broke.
     is_broken: bool,
@@ -96,23 +96,14 @@ pub struct Data {
     pub is_arriving: bool,
 }
 
-/// Time without bytes after which a connection of which one side has ended is over. `None`: it may stay for ever.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lingers {
-    /// The time if the client has ended.
-    pub client: Option<Duration>,
-    /// The time if the server has ended.
-    pub server: Option<Duration>,
-}
-
 impl Session {
-    /// Returns the session of a new connection.
-    pub fn new(rules: Rules, lingers: Lingers, now: Instant) -> Session {
+    /// Returns the session of a new connection. It is over if no byte moves for the time in `lingers` after this side has ended. `None`: it
+    /// may stay for ever.
+    pub fn new(rules: Rules, lingers: Ends<Option<Duration>>, now: Instant) -> Session {
         Session {
             rewriter: Rewriter::new(rules),
             out: Out::default(),
-            client: Half::default(),
-            server: Half::default(),
+            halves: Ends::default(),
             data: Data { has_room: true, ..Data::default() },
             lingers,
             is_draining: false,
@@ -131,7 +122,7 @@ impl Session {
 
     /// Takes bytes that came from a side. With `is_urgent` they are the byte at the urgent mark.
     pub fn receive(&mut self, side: Side, bytes: &[u8], is_urgent: bool, now: Instant) {
-        let half = self.half(side);
+        let half = &mut self.halves[side];
         half.input.extend_from_slice(bytes);
         half.is_urgent = is_urgent;
         self.note_moved(side, now);
@@ -139,13 +130,13 @@ impl Session {
 
     /// Notes that a side sent its FIN.
     pub fn end(&mut self, side: Side, now: Instant) {
-        self.half(side).has_fin = true;
+        self.halves[side].has_fin = true;
         self.note_moved(side, now);
     }
 
     /// Notes that a side broke. With `is_read`, everything that it had sent before was received. It is told again once that is so.
     pub fn broke(&mut self, side: Side, is_read: bool, now: Instant) {
-        let half = self.half(side);
+        let half = &mut self.halves[side];
         half.is_broken = true;
         half.has_ended |= is_read;
         self.is_broken = true;
@@ -159,18 +150,17 @@ impl Session {
 
     /// Returns the bytes to send to a side, and whether the last one of them is urgent. Empty if there are none now.
     pub fn output(&self, side: Side) -> (&[u8], bool) {
-        let (bytes, urgent) = match side {
-            Side::Client if self.data.is_arriving => (&[][..], 0),
-            Side::Client => (&self.out.client[..], self.client.urgent),
-            Side::Server => (&self.out.server[..], self.server.urgent),
-        };
-        if urgent > 0 { (&bytes[..urgent], true) } else { (bytes, false) }
+        match self.halves[side].urgent {
+            _ if side == Side::Client && self.data.is_arriving => (&[], false),
+            0 => (&self.out.to[side], false),
+            urgent => (&self.out.to[side][..urgent], true),
+        }
     }
 
     /// Notes that a side took the first `count` bytes of its output.
     pub fn sent(&mut self, side: Side, count: usize, now: Instant) {
-        self.out.of(side).drain(..count);
-        let half = self.half(side);
+        self.out.to[side].drain(..count);
+        let half = &mut self.halves[side];
         half.urgent = half.urgent.saturating_sub(count);
         self.note_moved(side, now);
     }
@@ -178,16 +168,13 @@ impl Session {
     /// Whether bytes of a side are taken now. Not while something waits that it sent, or that was sent to the other side. Nor while the
     /// client leaves much of its own output untaken: the session's own replies must not fill the memory.
     pub fn wants(&self, side: Side) -> bool {
-        let (half, output) = match side {
-            Side::Client => (&self.client, &self.out.server),
-            Side::Server => (&self.server, &self.out.client),
-        };
+        let half = &self.halves[side];
         let is_held_up = match side {
-            Side::Client => self.rewriter.is_waiting() || self.out.client.len() > MAX_UNTAKEN,
+            Side::Client => self.rewriter.is_waiting() || self.out.to.client.len() > MAX_UNTAKEN,
             Side::Server => self.data.is_arriving,
         };
         let is_done = half.has_fin || self.is_over(side);
-        !self.is_plain && !is_done && !is_held_up && half.input.is_empty() && output.is_empty()
+        !self.is_plain && !is_done && !is_held_up && half.input.is_empty() && self.out.to[side.other()].is_empty()
     }
 
     /// Tells the session what its data connections are like. To be called before [`poll`](Session::poll), and before bytes of the server
@@ -239,7 +226,7 @@ impl Session {
             }
         }
         let client_ends = !self.is_broken && self.is_over(Side::Client);
-        if !self.is_plain && self.server.input.is_empty() && (self.rewriter.is_opaque || client_ends) {
+        if !self.is_plain && self.halves.server.input.is_empty() && (self.rewriter.is_opaque || client_ends) {
             self.pass_on(now);
             return self.poll(now);
         }
@@ -307,8 +294,8 @@ impl Session {
     }
 
     fn take(&mut self, side: Side, now: Instant) -> bool {
-        let Session { rewriter, out, client, server, .. } = self;
-        let (half, other) = if side == Side::Client { (client, server) } else { (server, client) };
+        let Session { rewriter, out, halves, .. } = self;
+        let half = &mut halves[side];
         let mut bytes = &half.input[half.taken..];
         if bytes.is_empty() {
             let has_ended = half.has_fin && !half.has_ended;
@@ -321,7 +308,7 @@ impl Session {
             return has_ended;
         }
         let may_be_urgent = half.is_urgent && bytes.iter().all(|byte| rewriter.may_be_urgent(side, *byte));
-        let before = out.of(side.other()).len();
+        let before = out.to[side.other()].len();
         let has_line = rewriter.take(side, &mut bytes, out);
         half.taken = half.input.len() - bytes.len();
         if bytes.is_empty() {
@@ -329,9 +316,9 @@ impl Session {
             half.taken = 0;
         }
         // A byte that is held goes on later, in its place in the line.
-        let after = out.of(side.other()).len();
+        let after = out.to[side.other()].len();
         if may_be_urgent && after > before {
-            other.urgent = after;
+            halves[side.other()].urgent = after;
         }
         if rewriter.has_left {
             self.left.get_or_insert(now);
@@ -378,7 +365,7 @@ impl Session {
         // The data connection alone does not tell: it may wait for a transfer that never begins.
         let has_data = self.data.come > 0 || self.data.awaited == Some(Side::Server);
         let is_busy = self.rewriter.dialogue.due.has_transfer() && has_data || self.data.is_arriving;
-        if !is_busy && self.out.server.is_empty() {
+        if !is_busy && self.out.to.server.is_empty() {
             self.rewriter.dialogue.forget();
         }
         // The command may go on waiting, for room.
@@ -387,13 +374,13 @@ impl Session {
 
     /// Ends the connection if nothing happens on it: the server gets QUIT, and the client 421.
     fn leave(&mut self, now: Instant) {
-        let has_ended = self.client.has_ended || self.is_broken || self.left.is_some();
+        let has_ended = self.halves.client.has_ended || self.is_broken || self.left.is_some();
         if has_ended || !self.rewriter.may_leave() || self.data.come > 0 {
             self.active = now;
             return;
         }
         // A server that has sent FIN sends no reply any more, and the client has that FIN.
-        if !self.server.has_ended {
+        if !self.halves.server.has_ended {
             self.rewriter.leave(&mut self.out);
         }
         self.left = Some(now);
@@ -401,7 +388,7 @@ impl Session {
 
     /// Returns the time without bytes after which the connection is over.
     fn linger(&self) -> Option<Duration> {
-        match (self.client.has_ended, self.server.has_ended) {
+        match (self.halves.client.has_ended, self.halves.server.has_ended) {
             _ if self.is_broken => Some(PATIENCE),
             (true, _) => self.lingers.client,
             (_, true) => self.lingers.server,
@@ -427,21 +414,19 @@ impl Session {
 
     /// Whether neither a byte nor FIN of this side is to come, and everything before is sent to the other one.
     fn is_over(&self, side: Side) -> bool {
-        match side {
-            Side::Client => self.server.is_broken || self.client.has_ended && self.out.server.is_empty(),
-            Side::Server => self.client.is_broken || self.server.has_ended && self.out.client.is_empty(),
-        }
+        let has_ended = self.halves[side].has_ended && self.out.to[side.other()].is_empty();
+        self.halves[side.other()].is_broken || has_ended
     }
 
     fn has_passed_on(&self) -> bool {
-        self.is_plain && self.out.client.is_empty() && self.out.server.is_empty()
+        self.is_plain && self.out.to.client.is_empty() && self.out.to.server.is_empty()
     }
 
     /// Drops the output of a side that broke.
     fn drop_unsendable(&mut self) {
-        for (half, output) in [(&mut self.client, &mut self.out.client), (&mut self.server, &mut self.out.server)] {
-            if half.is_broken {
-                (*output, half.urgent) = (Vec::new(), 0);
+        for side in [Side::Client, Side::Server] {
+            if self.halves[side].is_broken {
+                (self.out.to[side], self.halves[side].urgent) = (Vec::new(), 0);
             }
         }
     }
@@ -449,18 +434,11 @@ impl Session {
     fn note_moved(&mut self, side: Side, now: Instant) {
         self.moved = now;
         // No command of the client leads to anything after the server's FIN.
-        if !self.server.has_fin {
+        if !self.halves.server.has_fin {
             self.active = now;
         }
         if side == Side::Server {
             self.heard = now;
-        }
-    }
-
-    fn half(&mut self, side: Side) -> &mut Half {
-        match side {
-            Side::Client => &mut self.client,
-            Side::Server => &mut self.server,
         }
     }
 }

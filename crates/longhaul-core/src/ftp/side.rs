@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::{Index, IndexMut};
 
 /// A side of a control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +13,13 @@ pub enum Side {
     Server,
 }
 
-/// The peers of a control connection, as this relay's sockets see them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
-    /// Address of the client.
-    pub client: IpAddr,
-    /// Address of the server.
-    pub server: IpAddr,
+/// One value for each end of a control connection. Of addresses: those of the peers, as this relay's sockets see them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends<T> {
+    /// Of the client.
+    pub client: T,
+    /// Of the server.
+    pub server: T,
 }
 
 impl Side {
@@ -31,15 +32,27 @@ impl Side {
     }
 }
 
-impl Ends {
-    /// Returns the address of the peer on this side.
-    pub fn of(self, side: Side) -> IpAddr {
+impl<T> Index<Side> for Ends<T> {
+    type Output = T;
+
+    fn index(&self, side: Side) -> &T {
         match side {
-            Side::Client => self.client,
-            Side::Server => self.server,
+            Side::Client => &self.client,
+            Side::Server => &self.server,
         }
     }
+}
 
+impl<T> IndexMut<Side> for Ends<T> {
+    fn index_mut(&mut self, side: Side) -> &mut T {
+        match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        }
+    }
+}
+
+impl Ends<IpAddr> {
     /// Whether both peers are of one IP version.
     pub(super) fn are_alike(self) -> bool {
         self.client.is_ipv4() == self.server.is_ipv4()

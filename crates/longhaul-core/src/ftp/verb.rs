@@ -1,6 +1,7 @@
 //! The verbs of FTP that matter to a session, one row each.
 
 use super::line::{Fate, IAC};
+use super::refused::Refused;
 
 /// A verb that matters.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ pub(super) enum Kind {
     Passive(Form),
     /// The client names an address, which is rewritten.
     Active(Form),
-    /// An address of RFC 1639, which is refused.
-    Long,
+    /// It is refused.
+    Refused(&'static Refused),
     /// The server may agree to encryption.
     Auth,
     /// A transfer, whose name is noted.
@@ -44,8 +45,8 @@ pub(super) static VERBS: &[Verb] = &[
     Verb { name: "EPSV", kind: Kind::Passive(Form::Extended) },
     Verb { name: "PORT", kind: Kind::Active(Form::Plain) },
     Verb { name: "EPRT", kind: Kind::Active(Form::Extended) },
-    Verb { name: "LPSV", kind: Kind::Long },
-    Verb { name: "LPRT", kind: Kind::Long },
+    Verb { name: "LPSV", kind: Kind::Refused(&Refused::LongForm) },
+    Verb { name: "LPRT", kind: Kind::Refused(&Refused::LongForm) },
     Verb { name: "AUTH", kind: Kind::Auth },
     Verb { name: "ABOR", kind: Kind::Abort },
     Verb { name: "RETR", kind: Kind::Transfer },
@@ -72,7 +73,7 @@ pub(super) struct Command<'a> {
 impl Kind {
     /// Whether the whole line is held until it is decided what the server gets.
     fn is_held(self) -> bool {
-        matches!(self, Kind::Passive(_) | Kind::Active(_) | Kind::Long)
+        matches!(self, Kind::Passive(_) | Kind::Active(_) | Kind::Refused(_))
     }
 }
 

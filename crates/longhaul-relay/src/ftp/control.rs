@@ -22,7 +22,7 @@ use crate::state::legs::Legs;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
-use longhaul_core::ftp::{Action, End, Lingers, Session, Side};
+use longhaul_core::ftp::{Action, End, Ends, Session, Side};
 use longhaul_core::opening::Asks;
 use longhaul_sys::splice;
 use socket2::SockRef;
@@ -52,20 +52,20 @@ pub(crate) async fn run(
     drop(permit);
     let mut control = Control::new(legs, data);
     let end = control.rewrite(relay).await;
-    let Control { mut data, broken, up, down, session, .. } = control;
+    let Control { mut data, broken, read, sent, session, .. } = control;
     match (end, broken) {
         (End::PassOn, _) => {}
         (End::Broken, Some(broken)) => {
             drop(data);
-            return end_broken(legs, broken, up.read > 0).await;
+            return end_broken(legs, broken, read.client > 0).await;
         }
         (_, Some(broken)) => return broken.into(),
         (End::NotLeft, None) => return How::Cut,
         (End::TooLong | End::Broken, None) => return How::HalfOpenTooLong,
     }
     // `carry` compares the bytes that the kernel received with those that were passed on.
-    for (leg, moved) in [(Leg::Accept, up), (Leg::Dial, down)] {
-        legs.of(leg).note_received_beside(moved.read as i64 - moved.sent as i64);
+    for leg in Leg::ALL {
+        legs.of(leg).note_received_beside(read[side(leg)] as i64 - sent[side(leg)] as i64);
     }
     let limit = session.poll_timeout().map(Instant::from_std);
     // Every arm may be dropped, because the flow ends.
@@ -95,20 +95,13 @@ struct Control<'a> {
     legs: &'a Legs<'a>,
     session: Session,
     data: DataConnections,
-    /// From the client to the server.
-    up: Moved,
-    down: Moved,
+    /// Numbers of bytes that were read of each side, and that were sent in the direction out of it.
+    read: Ends<u64>,
+    sent: Ends<u64>,
     /// Knowledge about the client's first bytes.
     first: First,
     /// The leg that broke first.
     broken: Option<Broken>,
-}
-
-/// Numbers of bytes in one direction.
-#[derive(Default)]
-struct Moved {
-    read: u64,
-    sent: u64,
 }
 
 /// Why a step failed: this leg broke.
@@ -117,13 +110,13 @@ type Failed = (Leg, io::Error);
 impl<'a> Control<'a> {
     fn new(legs: &'a Legs<'a>, data: DataConnections) -> Control<'a> {
         let tunnel = legs.tunnel();
-        let lingers = Lingers { client: tunnel.accept.linger_half_open(), server: tunnel.dial.linger_half_open() };
+        let lingers = Ends { client: tunnel.accept.linger_half_open(), server: tunnel.dial.linger_half_open() };
         Control {
             legs,
             session: Session::new(data.rules().clone(), lingers, now()),
             data,
-            up: Moved::default(),
-            down: Moved::default(),
+            read: Ends::default(),
+            sent: Ends::default(),
             first: First::Awaited(ask(Asks::Control)),
             broken: None,
         }
@@ -154,7 +147,7 @@ impl<'a> Control<'a> {
     /// Moves bytes until both directions have to wait, or for a turn. Ready when the session is over, and when a time comes before
     /// `timeout`.
     fn poll(&mut self, timeout: Option<Instant>, cx: &mut Context<'_>) -> Poll<Option<End>> {
-        let read = self.up.read;
+        let read = self.read.client;
         for _ in 0..TURNS {
             // First, because the next command may close the listener.
             self.data.poll(cx);
@@ -168,7 +161,7 @@ impl<'a> Control<'a> {
                 return if is_early { Poll::Ready(None) } else { Poll::Pending };
             }
             // A refused command goes to nobody, so nothing else paces the client.
-            if self.up.read != read {
+            if self.read.client != read {
                 break;
             }
         }
@@ -258,10 +251,8 @@ impl<'a> Control<'a> {
         self.legs.flow.set_blocked(source, polled.is_pending());
         let sent = ready!(polled).map_err(|err| (leg, err))?;
         self.session.sent(side(leg), sent, now());
-        let moved = self.moved(source);
-        moved.sent += sent as u64;
-        let sent = moved.sent;
-        self.legs.flow.carried(source, sent);
+        self.sent[side(source)] += sent as u64;
+        self.legs.flow.carried(source, self.sent[side(source)]);
         Poll::Ready(Ok(()))
     }
 
@@ -305,18 +296,10 @@ impl<'a> Control<'a> {
         if self.legs.flow.pulse.beat() {
             self.legs.relay.registry.wake(self.legs.flow);
         }
-        self.moved(source).read += bytes.len() as u64;
+        self.read[side(source)] += bytes.len() as u64;
         match bytes {
             [] => self.session.end(side(source), now()),
             _ => self.session.receive(side(source), bytes, is_urgent, now()),
-        }
-    }
-
-    /// Returns the numbers of the direction out of `source`.
-    fn moved(&mut self, source: Leg) -> &mut Moved {
-        match source {
-            Leg::Accept => &mut self.up,
-            Leg::Dial => &mut self.down,
         }
     }
 }

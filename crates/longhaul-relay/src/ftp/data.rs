@@ -16,7 +16,7 @@ use longhaul_core::ftp::{Data, Ends, Opening, Refused, Rules, Side};
 use longhaul_core::next_hop::POLICIES;
 use longhaul_sys::activation;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(super) struct DataConnections {
     /// The tunnel of the control connection.
     tunnel: Arc<ServedTunnel>,
     peer: SocketAddr,
-    sides: Sides,
+    /// Our own addresses on its legs.
+    ours: Ends<SocketAddr>,
     /// Who may have an end of a data connection.
     rules: Rules,
     places: Arc<Places>,
@@ -47,12 +48,10 @@ pub(super) struct DataConnections {
 /// Addresses of both legs of a control connection, canonical.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sides {
-    /// Our own on the accept leg. The port is that of the control connection, as on the other leg.
-    client: SocketAddr,
-    /// Our own on the dial leg.
-    server: SocketAddr,
+    /// Our own. The ports are those of the control connection.
+    ours: Ends<SocketAddr>,
     /// Those of the peers.
-    peers: Ends,
+    peers: Ends<IpAddr>,
 }
 
 /// A data connection whose flow has not begun.
@@ -91,7 +90,7 @@ impl Sides {
             Some(local)
         };
         let peers = Ends { client: legs.flow.peer().ip().to_canonical(), server: server.ip().to_canonical() };
-        Some(Sides { client: local(Leg::Accept)?, server: local(Leg::Dial)?, peers })
+        Some(Sides { ours: Ends { client: local(Leg::Accept)?, server: local(Leg::Dial)? }, peers })
     }
 }
 
@@ -119,7 +118,7 @@ impl DataConnections {
             relay: relay.clone(),
             tunnel: tunnel.clone(),
             peer: legs.flow.peer(),
-            sides,
+            ours: sides.ours,
             places,
             latest: None,
             arriving: None,
@@ -180,9 +179,9 @@ impl DataConnections {
     /// connects. It dials from the control connection's address, because servers and clients look at that.
     fn data_tunnel(&self, from: Side, to: SocketAddr) -> Tunnel {
         let control = &*self.tunnel.settings;
-        let (accept, dial, source) = match from {
-            Side::Client => (&control.accept, &control.dial, self.sides.server.ip()),
-            Side::Server => (&control.dial, &control.accept, self.sides.client.ip()),
+        let (accept, dial) = match from {
+            Side::Client => (&control.accept, &control.dial),
+            Side::Server => (&control.dial, &control.accept),
         };
         // The client of a download sends nothing, and would wait for ever.
         let without = [key::DEFER_ACCEPT, key::FASTOPEN];
@@ -192,7 +191,7 @@ impl DataConnections {
             check: Check::NONE,
             proxy_in: None,
             proxy_out: None,
-            source: Some(source),
+            source: Some(self.ours[from.other()].ip()),
             protocol: Protocol::Tcp,
             ftp: Ftp::default(),
             accept: accept.without(&without),
@@ -206,7 +205,7 @@ impl DataConnections {
         match why {
             // A relay that does not rewrite passes on the address of the host behind it.
             Refused::ThirdHost(side, _) => {
-                let host = self.rules.ends.of(*side);
+                let host = self.rules.ends[*side];
                 match side {
                     Side::Client => format!("; if {host} is a relay, write protocol = \"ftp\" on it"),
                     // Only a reply to PASV names what `ftp.advertise` sets.
@@ -228,32 +227,24 @@ impl DataConnections {
 
     /// Returns the tunnel of a data connection from this side to an address that the other side has not named.
     fn half_tunnel(&self, from: Side) -> Tunnel {
-        self.data_tunnel(from, SocketAddr::new(self.rules.ends.of(from.other()), DATA_PORT))
-    }
-
-    /// Returns our own address on this side.
-    fn local(&self, side: Side) -> SocketAddr {
-        match side {
-            Side::Client => self.sides.client,
-            Side::Server => self.sides.server,
-        }
+        self.data_tunnel(from, SocketAddr::new(self.rules.ends[from.other()], DATA_PORT))
     }
 
     /// Fails if no port for a data listener on this side was free a moment ago. First of all, because a client may ask for many.
     fn check_ports(&self, side: Side) -> Result<(), String> {
-        self.tunnel.settings.ftp.ports.as_ref().map_or(Ok(()), |ports| ports::check(self.local(side).ip(), ports))
+        self.tunnel.settings.ftp.ports.as_ref().map_or(Ok(()), |ports| ports::check(self.ours[side].ip(), ports))
     }
 
     /// Opens a data listener for the peer on side `from`, with the options of the accept leg of `tunnel`. Returns it, and the address to
     /// tell the peer.
     fn listen(&self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
-        let local = self.local(from);
+        let local = self.ours[from];
         let protocol = LegProtocol::of(tunnel, Leg::Accept);
         let listener = ports::listen(local, self.tunnel.settings.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
         let listener = register(listener)?;
         let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
         let address = address.ok_or("the kernel does not tell its port")?;
-        let listening = Listening::begin(&self.relay, &self.tunnel, address, self.rules.ends.of(from), from);
+        let listening = Listening::begin(&self.relay, &self.tunnel, address, self.rules.ends[from], from);
         let data_listener = DataListener { listener, rules: self.rules.clone(), listening, patience: patience(from) };
         let told = match (from, self.tunnel.settings.ftp.advertise) {
             (Side::Client, Some(ip)) => SocketAddr::new(ip.into(), address.port()),
@@ -426,7 +417,8 @@ mod tests {
             let for_client = data.open(Opening::ForClient).unwrap();
             let (first, second) =
                 if comes_first == Side::Client { (for_client, for_server) } else { (for_server, for_client) };
-            assert!(!data.is_arriving());
+            let awaits = Data { come: 0, awaited: Some(Side::Server), has_room: true, is_arriving: false };
+            assert_eq!(data.state(), awaits);
             let _first = std::net::TcpStream::connect(first).unwrap();
             assert!(!data.is_arriving());
             let _second = std::net::TcpStream::connect(second).unwrap();

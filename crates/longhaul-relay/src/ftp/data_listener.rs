@@ -139,7 +139,7 @@ impl DataListener {
         tunnel.counters.count(|counters| &counters.not_allowed);
         let tunnel = &tunnel.settings.name;
         if let Some(more) = relay.lines.refused.pass(tunnel, Instant::now()) {
-            let expected = self.rules.ends.of(*from);
+            let expected = self.rules.ends[*from];
             match why {
                 Refused::NotAllowed(_) => {
                     warn!(tunnel = %tunnel, %peer, %expected, more, "refused: an FTP data connection from a host that is not in allow");

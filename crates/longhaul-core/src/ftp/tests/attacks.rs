@@ -213,6 +213,14 @@ fn rules_may_allow_more() {
             c: 425 Address 10.0.1.8 is neither the server's own nor in ftp.data_from
             * refused third-host"],
     );
+    // No network has the address of no host.
+    check_all(
+        &Rules { data_from: vec!["0.0.0.0/0".parse().unwrap()], ..v4() },
+        &[r"C: PORT 0,0,0,0,200,200
+            s:
+            c: 501 The client named 0.0.0.0, which is no host's address
+            * refused bad-address"],
+    );
 }
 
 #[test]
@@ -418,51 +426,10 @@ fn a_session_that_leaves_ends_the_lines_that_have_begun() {
         stage.leave();
         let [client, server] = stage.take();
         assert!(client.starts_with(to_client) && server == to_server, "{begun}: {client}, {server}");
-        stage.send(Side::Client, b"ORT 10,0,0,9,0,22\r\n");
+        stage.send(Side::Client, b"ORT 10,0,0,9,0,22\r\nPASV\r\n\xff\xf1PWD\r\nPW");
+        stage.send(Side::Server, b"\xff\xf1226 late\r\n227 (192,0,2,2,117,53)\r\n\xff\xfd\x06221 bye\r\n22");
         assert_eq!(stage.end(), Played::default(), "{begun}");
     }
-}
-
-#[test]
-fn a_session_is_quiet_between_commands() {
-    let mut stage = Stage::new(&v4());
-    let quiet = [
-        (Side::Server, "220", false),
-        (Side::Server, " ready\r\n", true),
-        (Side::Client, "N", false),
-        (Side::Client, "OOP\r\n", true),
-        (Side::Client, "LPSV\r\n", false),
-        (Side::Server, "200 ok\r\n", true),
-        (Side::Client, "RETR f\r\n", true),
-        (Side::Server, "150 ok\r\n", true),
-        (Side::Server, "226-done\r\n", false),
-        (Side::Server, "226 done\r\n", true),
-        (Side::Client, "\r\n", true),
-        (Side::Client, "PASV\r\n", false),
-        (Side::Server, "500 for the empty line, or for PASV\r\n", false),
-        (Side::Server, "530 no\r\n", true),
-        (Side::Client, "AUTH TLS\r\n", true),
-        (Side::Server, "234 ok\r\n", false),
-    ];
-    for (side, bytes, is_quiet) in quiet {
-        stage.send(side, bytes.as_bytes());
-        assert_eq!(self::is_quiet(&stage), is_quiet, "{bytes}");
-    }
-    assert!(stage.session.rewriter.is_opaque && !stage.session.rewriter.is_waiting());
-}
-
-/// Nothing passes after the last reply, in no direction.
-#[test]
-fn a_session_that_has_left_passes_nothing() {
-    let mut stage = Stage::new(&v4());
-    stage.send(Side::Server, b"220 ready\r\n");
-    stage.take();
-    stage.leave();
-    assert!(!stage.session.rewriter.may_leave() && !stage.session.rewriter.is_waiting());
-    assert_eq!(stage.take(), [r"421 The relay is going down, try again later\r\n", r"QUIT\r\n"]);
-    stage.send(Side::Client, b"PASV\r\nPORT 10,0,0,9,0,22\r\n\xff\xf1PWD\r\nPW");
-    stage.send(Side::Server, b"\xff\xf1226 late\r\n227 (192,0,2,2,117,53)\r\n\xff\xfd\x06221 bye\r\n22");
-    assert_eq!(stage.end(), Played::default());
 }
 
 /// A client that sends a part of a line before the reply to AUTH.

@@ -592,3 +592,27 @@ fn epsv_all_is_obeyed() {
         S: 550 Illegal PORT command.",
     );
 }
+
+/// RFC 959 5.4: 120 comes before 220, as a greeting and as the reply to REIN.
+#[test]
+fn a_late_greeting_and_rein_shift_no_reply() {
+    check(
+        &v4(),
+        r"
+        S: 120 Ready in 1 minute
+        C: LPSV
+        s:
+        S: 220 ready
+        c: 220 ready
+        c: 521 Supported address families are (4,6), by EPRT and EPSV
+        * refused long-form
+        C: REIN
+        C: LPSV
+        s:
+        S: 120 Wait
+        S: 220 again
+        c: 220 again
+        c: 521 Supported address families are (4,6), by EPRT and EPSV
+        * refused long-form",
+    );
+}

@@ -33,7 +33,7 @@ struct Played {
 
 /// A caller that opens a listener at a port that tells its number, 50,001, 50,002 and so on.
 struct Caller {
-    ends: Ends,
+    ends: Ends<IpAddr>,
     events: Vec<String>,
     openings: Vec<Opening>,
     /// Number of data connections that were opened.
@@ -103,7 +103,7 @@ impl Caller {
 }
 
 /// Returns the relay's address that faces a side.
-fn facing(ends: Ends, side: Side) -> IpAddr {
+fn facing(ends: Ends<IpAddr>, side: Side) -> IpAddr {
     let (peer, v4, v6) = match side {
         Side::Client => (ends.client, "198.51.100.1", "2001:db8:c::1"),
         Side::Server => (ends.server, "192.0.2.1", "2001:db8:5::1"),
@@ -147,10 +147,10 @@ const FULL: Data = Data { come: 2, awaited: None, has_room: false, is_arriving: 
 
 impl Stage {
     fn new(rules: &Rules) -> Stage {
-        Stage::lingering(rules, Lingers::default())
+        Stage::lingering(rules, Ends::default())
     }
 
-    fn lingering(rules: &Rules, lingers: Lingers) -> Stage {
+    fn lingering(rules: &Rules, lingers: Ends<Option<Duration>>) -> Stage {
         let caller = Caller {
             ends: rules.ends,
             events: Vec::new(),

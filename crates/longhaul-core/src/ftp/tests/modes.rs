@@ -260,37 +260,3 @@ fn a_transfer_that_the_server_refuses_is_told() {
     stage.send(Side::Server, b"200 I\r\n550 no such file\r\n200 ok\r\n");
     assert!(stage.caller.refusals.is_empty() && stage.session.rewriter.dialogue.due.is_none());
 }
-
-#[test]
-fn a_transfer_and_a_reply_that_may_not_come_are_told_from_others() {
-    let mut stage = Stage::new(&v4());
-    let told = |stage: &Stage| {
-        let due = &stage.session.rewriter.dialogue.due;
-        (!due.is_none(), due.has_transfer(), due.is_doubtful())
-    };
-    let mut after = |side, line: &str| {
-        stage.send(side, format!("{line}\r\n").as_bytes());
-        told(&stage)
-    };
-    use Side::{Client, Server};
-    assert_eq!(after(Server, "220 ready"), (false, false, false));
-    assert_eq!(after(Client, "SYST"), (true, false, false));
-    assert_eq!(after(Client, "RETR f"), (true, true, false));
-    assert_eq!(after(Server, "215 UNIX"), (true, true, false));
-    assert_eq!(after(Client, "NOOP"), (true, true, true), "pure-ftpd drops it");
-    assert_eq!(after(Server, "150 begins"), (true, true, true));
-    assert_eq!(after(Server, "226 ends"), (true, false, true));
-    assert_eq!(after(Server, "200 ok"), (false, false, false));
-    assert_eq!(after(Client, "ABOR"), (true, false, true));
-    assert_eq!(after(Server, "225 none"), (false, false, false));
-    assert_eq!(after(Client, "NO\x01OP"), (true, false, true));
-    // Most servers reply to a command at once during a transfer.
-    assert_eq!(after(Server, "500 what"), (false, false, false));
-    assert_eq!(after(Client, "RETR f"), (true, true, false));
-    assert_eq!(after(Server, "150 begins"), (true, true, false));
-    for reply in ["200 ok", "211 status", "500 not now"] {
-        assert_eq!(after(Client, "STAT"), (true, true, true));
-        assert_eq!(after(Server, reply), (true, true, true));
-    }
-    assert_eq!(after(Server, "226 ends"), (false, false, false));
-}

@@ -236,54 +236,6 @@ fn a_transfer_goes_on_after_the_end_of_its_control_connection() {
     }
 }
 
-#[test]
-fn a_server_ends_the_control_connection_with_421() {
-    let ftp = Dialogue::begin(2, &[]);
-    let waits = ftp.passive(&server());
-    let (other, other_server) = Dialogue::connect(&ftp.chain, &ftp.listener);
-    other.say("PASV");
-    assert_eq!(other_server.line(), "PASV");
-    for (client, server) in [(ftp.client, ftp.server), (other, other_server)] {
-        server.say("421 Timeout.");
-        drop(server);
-        // In place of the reply to PASV, too.
-        assert_eq!(client.line(), "421 Timeout.");
-        assert_eq!(client.ending(), Ending::Fin);
-    }
-    assert_closed(waits);
-    for relay in &ftp.chain.relays {
-        wait_until("nothing is left", || {
-            let counters = relay.counters();
-            counters["flows_now"] == 0 && counters["ftp_listeners_now"] == 0
-        });
-    }
-}
-
-/// RFC 959 5.4: 120 comes before 220, as a greeting and as the reply to REIN.
-#[test]
-fn a_late_greeting_and_rein_shift_no_reply() {
-    let ftp = Dialogue::begin(2, &[]);
-    let client = Control(patient(TcpStream::connect(ftp.chain.entry()).unwrap()));
-    let server = Control(accept(&ftp.listener));
-    let third_host = || {
-        client.say("PORT 192,0,2,1,200,200");
-        let reply = client.line();
-        assert!(reply.starts_with("504 "), "{reply}");
-        client.passive_to(&server, &self::server());
-    };
-    for line in ["120 Ready in 1 minute", "220 ready"] {
-        server.say(line);
-        assert_eq!(client.line(), line);
-    }
-    third_host();
-    assert_eq!(client.ask(&server, "REIN", "REIN", "120 Wait"), "120 Wait");
-    server.say("220 again");
-    assert_eq!(client.line(), "220 again");
-    third_host();
-    let (client, server) = client.data_to(&server, false);
-    talk(&client, &server);
-}
-
 /// curl takes a transfer for failed whose last reply comes before the data connection.
 #[test]
 fn no_reply_overtakes_the_data_connection_of_active_mode() {
@@ -311,27 +263,5 @@ fn no_reply_overtakes_the_data_connection_of_active_mode() {
         listener.set_nonblocking(true).unwrap();
         let data = patient(listener.accept().expect("the data connection is there").0);
         assert_eq!(read_to_end(&data), (b"file".to_vec(), Ending::Fin));
-    }
-}
-
-/// The server needs longer for the file than the relay waits for a reply that may never come, such as that to a command during a
-/// transfer.
-#[test]
-fn a_server_that_is_slow_to_connect_finds_its_listener() {
-    let ftp = Dialogue::begin(1, &[]);
-    let [one, two] = [server(), server()];
-    let [to_one, to_two] = [&one, &two].map(|listener| six(listener.local_addr().unwrap()));
-    ftp.client.say(&format!("PORT {to_one}\r\nRETR one\r\nNOOP\r\nPORT {to_two}\r\nRETR two\r\nNOOP"));
-    for (listener, name) in [(&one, "one"), (&two, "two")] {
-        let port = ftp.server.line();
-        ftp.server.say("200 ok");
-        assert_eq!((ftp.server.line(), ftp.server.line()), (format!("RETR {name}"), "NOOP".into()));
-        std::thread::sleep(Duration::from_secs(3)); // a tape
-        let mut file = TcpStream::connect(from_six(port.strip_prefix("PORT ").unwrap())).unwrap();
-        file.write_all(name.as_bytes()).unwrap();
-        drop(file);
-        assert_eq!(read_to_end(&accept(listener)), (name.into(), Ending::Fin));
-        ftp.server.say("226 ends\r\n200 noop");
-        assert_eq!([(); 3].map(|()| ftp.client.line()), ["200 ok", "226 ends", "200 noop"]);
     }
 }

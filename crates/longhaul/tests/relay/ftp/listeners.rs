@@ -5,7 +5,7 @@ use crate::daemon::{Daemon, tunnel};
 use crate::ftp::dialogue::*;
 use crate::harness::*;
 use std::io::{ErrorKind, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 
 const PORT: &[u8] = b"PORT 127,0,0,1,200,22\r\n";
 
@@ -49,43 +49,6 @@ fn a_flood_of_commands_opens_one_listener_at_a_time() {
     }
     // The listener before is closed before the next one is opened. The relay has other descriptors for a moment.
     assert!(most <= before + 5, "{before} before, then {most}");
-}
-
-#[test]
-fn a_listener_to_which_nobody_comes_does_not_hold_up_a_drain() {
-    let mut ftp = Dialogue::begin(1, &[]);
-    let listener = server();
-    ftp.passive(&listener);
-    ftp.active(&listener);
-    ftp.near().signal("TERM");
-    assert_eq!(ftp.server.line(), "QUIT");
-    ftp.server.say("221 bye");
-    assert_eq!(&ftp.client.line()[..4], "421 ");
-    drop((ftp.server, ftp.client));
-    assert_eq!(ftp.chain.relays[0].exit(), Some(0));
-}
-
-#[test]
-fn a_drain_does_not_wait_for_a_client_and_a_server_that_leave_the_connection_open() {
-    for client_closes in [false, true] {
-        let Dialogue { mut chain, client, server, listener: _listener } = Dialogue::begin(1, &[]);
-        chain.relays[0].signal("TERM");
-        assert_eq!((server.line(), &client.line()[..4]), ("QUIT".into(), "421 "));
-        let _client = Some(client).filter(|_| !client_closes);
-        assert_eq!(chain.relays[0].exit(), Some(0));
-        drop(server);
-    }
-}
-
-/// No transfer can begin on it any more.
-#[test]
-fn a_drain_ends_a_quiet_control_connection_whose_server_has_sent_fin() {
-    let mut ftp = Dialogue::begin(1, &[]);
-    ftp.server.say("421 Timeout");
-    ftp.server.0.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(read_to_end(&ftp.client.0), (b"421 Timeout\r\n".to_vec(), Ending::Fin));
-    ftp.near().signal("TERM");
-    assert_eq!(ftp.chain.relays[0].exit(), Some(0));
 }
 
 #[test]

@@ -60,83 +60,6 @@ fn a_data_connection_is_reset_if_the_other_side_does_not_listen() {
 }
 
 #[test]
-fn third_hosts_low_ports_and_bad_addresses_are_refused_and_open_nothing() {
-    let ftp = Dialogue::begin(1, &[]);
-    let third = "Address 192.0.2.1 is neither the";
-    // The server gets none of these.
-    let commands = [
-        ("PORT 192,0,2,1,200,200", format!("504 {third} client's own nor in ftp.data_from")),
-        ("EPRT |1|192.0.2.1|51400|", format!("504 {third} client's own nor in ftp.data_from")),
-        ("PORT 127,0,0,1,0,22", "504 Port 22 is below 1024".into()),
-        ("EPRT |1|127.0.0.1|1023|", "504 Port 1023 is below 1024".into()),
-        ("PORT 127,0,0,1,300,22", "501 No valid address and port".into()),
-        ("EPRT |3|127.0.0.1|5000|", "522 Network protocol not supported, use (1,2)".into()),
-        ("EPSV 2", "522 Network protocol not supported, use (1)".into()),
-        ("LPSV", "521 Supported address families are (4,6), by EPRT and EPSV".into()),
-        ("LPRT 4,4,127,0,0,1,2,200,200", "521 Supported address families are (4,6), by EPRT and EPSV".into()),
-    ];
-    for (command, wanted) in &commands {
-        ftp.client.say(command);
-        assert_eq!(ftp.client.line(), *wanted, "{command}");
-    }
-    let replies = [
-        (
-            "PASV",
-            "227 Entering Passive Mode (192,0,2,1,200,200)",
-            format!("425 {third} server's own nor in ftp.data_from"),
-        ),
-        ("PASV", "227 Entering Passive Mode (127,0,0,1,0,22)", "425 Port 22 is below 1024".into()),
-        ("PASV", "227 Entering Passive Mode", "425 No valid address and port".into()),
-        ("EPSV", "229 Entering Extended Passive Mode (|||22|)", "425 Port 22 is below 1024".into()),
-        ("EPSV", "229 Entering Extended Passive Mode (|||70000|)", "425 No valid address and port".into()),
-    ];
-    for (command, answer, wanted) in &replies {
-        assert_eq!(ftp.ask(command, command, answer), *wanted, "{answer}");
-    }
-    let line = ftp.near().wait_log("refused an FTP data connection");
-    assert_eq!(line["reason"], "third-host", "{line}");
-    assert_eq!(line["peer"], ftp.client.0.local_addr().unwrap().to_string(), "{line}");
-    let counters = ftp.near().counters();
-    assert_eq!(counters["ftp_refused"], commands.len() + replies.len(), "{counters}");
-    assert_eq!((&counters["ftp_listeners_now"], &counters["flows_now"]), (&0.into(), &1.into()), "{counters}");
-    ftp.still_works();
-}
-
-#[test]
-fn replies_in_other_words_are_understood_and_addresses_elsewhere_are_not() {
-    let ftp = Dialogue::begin(2, &[]);
-    for form in [
-        "227 Entering Passive Mode (SIX).",
-        "227 Entering Passive Mode SIX",
-        "227 =SIX",
-        "227 Passive mode, use ( SIX )",
-        "227 Data goes to 1.2.3 SIX, be quick",
-    ] {
-        let listener = server();
-        let numbers = six(listener.local_addr().unwrap()).replace(',', ", ");
-        let to = ftp.client.named(&ftp.ask("PASV", "PASV", &form.replace("SIX", &numbers)));
-        assert_ne!(to, listener.local_addr().unwrap(), "{form}");
-        let client = TcpStream::connect(to).unwrap();
-        talk(&patient(client), &accept(&listener));
-        // A control connection has two data connections at most.
-        for relay in &ftp.chain.relays {
-            wait_until("its flow has ended", || relay.counters()["flows_now"] == 1);
-        }
-    }
-    // Not a reply to PASV, and a line in the middle of a reply.
-    let other = "227 Entering Passive Mode (192,0,2,1,200,200).";
-    assert_eq!(ftp.ask("STAT", "STAT", other), "425 The server names an address that nobody asked for");
-    ftp.client.say("HELP");
-    assert_eq!(ftp.server.line(), "HELP");
-    let marked = format!("- {other}");
-    for (line, passed) in [("214-Help", "214-Help"), (other, &marked), (" 229 x", "-  229 x"), ("214 End", "214 End")] {
-        ftp.server.say(line);
-        assert_eq!(ftp.client.line(), passed);
-    }
-    ftp.still_works();
-}
-
-#[test]
 fn everything_else_passes_byte_for_byte() {
     let ftp = Dialogue::begin(2, &[]);
     let mut bytes =
@@ -181,28 +104,6 @@ fn an_urgent_abort_stays_urgent() {
     assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
     let (client, server) = ftp.data(false);
     talk(&client, &server);
-}
-
-/// A server without SO_OOBINLINE does not find an urgent byte among the others.
-#[test]
-fn an_urgent_byte_hides_no_command() {
-    for (first, urgent, rest, heard) in [
-        ("", "X", "PORT 10,0,0,9,0,22", "XPORT 10,0,0,9,0,22"),
-        ("PO", "\n", "RT 10,0,0,9,0,22", "PO"),
-        ("AB", "O", "R", "ABOR"),
-    ] {
-        let ftp = Dialogue::begin(2, &[]);
-        (&ftp.client.0).write_all(first.as_bytes()).unwrap();
-        SockRef::from(&ftp.client.0).send_out_of_band(urgent.as_bytes()).unwrap();
-        (&ftp.client.0).write_all(format!("{rest}\r\n").as_bytes()).unwrap();
-        let mut line = Vec::new();
-        while !line.ends_with(b"\n") {
-            let mut byte = [0];
-            (&ftp.server.0).read_exact(&mut byte).unwrap();
-            line.push(byte[0]);
-        }
-        assert_eq!(String::from_utf8_lossy(&line).trim_end(), heard);
-    }
 }
 
 /// The last relay before a host may have `verify_final = false`, and answers probes without a dial.

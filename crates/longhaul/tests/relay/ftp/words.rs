@@ -62,14 +62,6 @@ fn a_refused_address_says_that_the_peer_may_be_a_relay_without_ftp_and_one_of_no
 }
 
 #[test]
-fn no_network_of_data_from_admits_the_address_of_no_host() {
-    let ftp = Dialogue::begin(1, &["--ftp-data-from", "0.0.0.0/0"]);
-    ftp.client.say("PORT 0,0,0,0,200,200");
-    let reply = ftp.client.line();
-    assert_eq!(reply, "501 The client named 0.0.0.0, which is no host's address");
-}
-
-#[test]
 fn the_same_is_said_of_the_relay_before_this_one() {
     let ftp = Dialogue::begin(1, &[]);
     ftp.client.say("PORT 192,0,2,1,200,200");
