@@ -43,7 +43,7 @@ pub use accept::{Activated, BindError, Handle, Listener, Serving};
 pub use leg::LegState;
 pub use live::{
     Bucket, COUNTERS, Counter, CounterValues, Counters, Distributions, FlowState, FlowStateName, HistogramValues, How,
-    LegFigures, Outcome, Rates, Tally, VerifyView,
+    LegFigures, Rates, Tally, VerifyView,
 };
 pub use lock::lock;
 pub use names::{Unresolved, unresolved};

@@ -91,7 +91,7 @@ pub struct TunnelFacts<'a> {
     /// The latest problem of its FTP data connections. `None` if there was none lately.
     pub data_problem: Option<&'a DataFacts>,
     /// The daemon's own probes of it. `None` without `verify`.
-    pub probes: Option<ProbeFacts<'a>>,
+    pub probes: Option<&'a ProbeFacts>,
 }
 
 /// An address of a listener that is not of this host any more.
@@ -160,8 +160,8 @@ pub struct NameFacts {
 }
 
 /// The daemon's own probes of a tunnel.
-#[derive(Clone, Copy, Debug)]
-pub struct ProbeFacts<'a> {
+#[derive(Clone, Debug)]
+pub struct ProbeFacts {
     /// Time since which the tunnel is whole, or broken at the same stage with the same cause. Before the first result, the
     /// time when its probes began.
     pub since: SystemTime,
@@ -170,24 +170,42 @@ pub struct ProbeFacts<'a> {
     /// Maximum time of a probe.
     pub timeout: Duration,
     /// Why no probe can be made now, or why the last one has no result. `None` if it has one.
-    pub hindrance: Option<&'a str>,
+    pub hindrance: Option<String>,
     /// Where the tunnel's address is, as far as its probes have noticed.
     pub address: Whereabouts,
     /// Time when it came back to this host, until the next result.
     pub returned_at: Option<SystemTime>,
     /// The last result. `None` before the first one.
-    pub last: Option<LastProbe<'a>>,
+    pub last: Option<ProbeResult>,
 }
 
-/// The result of the last probe.
-#[derive(Clone, Copy, Debug)]
-pub struct LastProbe<'a> {
-    /// Time when it ended.
+/// Result of one probe.
+#[derive(Clone, Debug)]
+pub struct ProbeResult {
+    /// Time when the probe ended.
     pub at: SystemTime,
-    /// Number of relays after the first.
+    /// Number of relays after the first. A reload may change it, and the stage's name depends on it.
     pub hops: u8,
     /// Where the tunnel is broken. `None` if it is whole.
-    pub trouble: Option<&'a Trouble>,
+    pub trouble: Option<Trouble>,
+    /// Time that the probe took.
+    pub took: Duration,
+    /// Round-trip time of a small message over the whole path.
+    pub rtt: Option<Duration>,
+    /// Bytes per second, there and back at the same time.
+    pub goodput: Option<f64>,
+}
+
+impl ProbeResult {
+    /// Returns the name of the broken stage, such as `WAN`. `None` if the tunnel is whole.
+    pub fn stage(&self) -> Option<String> {
+        self.trouble.as_ref().map(|trouble| trouble.stage.name(self.hops))
+    }
+
+    /// Returns how the broken stage shows: `refused`, `no answer` or `failed`. `None` if the tunnel is whole.
+    pub fn cause(&self) -> Option<&'static str> {
+        self.trouble.as_ref().map(|trouble| trouble.cause.name())
+    }
 }
 
 /// Where the address of a tunnel is.

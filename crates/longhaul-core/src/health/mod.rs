@@ -24,7 +24,7 @@ mod tunnel;
 
 pub use daemon::{of_daemon, of_tunnel, problems};
 pub use facts::{
-    At, DaemonFacts, DataFacts, GoneAddress, HopFacts, LastProbe, NameFacts, NearLimit, Noted, Phase, ProbeFacts,
+    At, DaemonFacts, DataFacts, GoneAddress, HopFacts, NameFacts, NearLimit, Noted, Phase, ProbeFacts, ProbeResult,
     TunnelFacts, Wait, Whereabouts,
 };
 pub use hops::of_hop;

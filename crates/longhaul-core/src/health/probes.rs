@@ -1,17 +1,17 @@
 //! Rules about the daemon's own probes of a tunnel.
 
-use super::facts::{At, LastProbe, Phase, ProbeFacts, TunnelFacts, Whereabouts};
+use super::facts::{At, Phase, ProbeFacts, ProbeResult, TunnelFacts, Whereabouts};
 use super::problem::{Health, Problem};
 use super::stage::{Stage, Trouble};
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-impl<'a> ProbeFacts<'a> {
+impl ProbeFacts {
     /// Returns the health of the tunnel by its last result alone. If newer probes have no result, nobody knows whether it is still
     /// so.
     pub fn health(&self, at: At) -> Health {
         let is_current = self.no_newer(at).is_none();
-        match (self.last.map(|last| last.trouble), is_current) {
+        match (self.last.as_ref().map(|last| &last.trouble), is_current) {
             (Some(Some(_)), true) => Health::Broken,
             // That host tells how the tunnel is now, or the probe that is under way.
             (Some(Some(_)), false) if self.was_elsewhere() && self.is_old(self.age(at)) => Health::Unknown,
@@ -28,9 +28,9 @@ impl<'a> ProbeFacts<'a> {
     }
 
     /// Returns why there is no newer result. `None` if none is overdue and a probe can be made.
-    pub fn no_newer(&self, at: At) -> Option<Cow<'a, str>> {
-        match (self.hindrance, at.phase) {
-            (Some(why), _) => Some(why.into()),
+    pub fn no_newer(&self, at: At) -> Option<Cow<'_, str>> {
+        match (&self.hindrance, at.phase) {
+            (Some(why), _) => Some(why.as_str().into()),
             (None, _) if !self.is_overdue(at) => None,
             (None, Phase::Serving) => Some("the next probe is overdue".into()),
             (None, phase) => Some(format!("the daemon is {} and makes no probes", phase.text()).into()),
@@ -40,7 +40,7 @@ impl<'a> ProbeFacts<'a> {
     /// Returns the time from which a newer result is waited for: that of the last result, or that of the return of the address if
     /// that was later. `None` before both.
     pub fn waited_since(&self) -> Option<SystemTime> {
-        self.last.map(|last| last.at).into_iter().chain(self.returned_at).max()
+        self.last.as_ref().map(|last| last.at).into_iter().chain(self.returned_at).max()
     }
 
     /// Returns whether another host has the address, and what failed `age` ago did so too long ago to count. While a tunnel is
@@ -60,12 +60,12 @@ impl<'a> ProbeFacts<'a> {
 
     /// Returns the age of the last result, or of the first probe before it.
     fn age(&self, at: At) -> Duration {
-        at.since(self.last.map_or(self.since, |last| last.at))
+        at.since(self.last.as_ref().map_or(self.since, |last| last.at))
     }
 
     /// Returns the last result if the tunnel was broken.
-    fn broken(&self) -> Option<(LastProbe<'a>, &'a Trouble)> {
-        self.last.and_then(|last| Some((last, last.trouble?)))
+    fn broken(&self) -> Option<(&ProbeResult, &Trouble)> {
+        self.last.as_ref().and_then(|last| Some((last, last.trouble.as_ref()?)))
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn broken_stage(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> 
 /// makes no probes, and a backup relay has made none of an address that another host has, or had until now.
 pub(super) fn no_result(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
     let is_due =
-        |probes: &ProbeFacts<'_>| probes.broken().is_none() && at.phase == Phase::Serving && !probes.was_elsewhere();
+        |probes: &&ProbeFacts| probes.broken().is_none() && at.phase == Phase::Serving && !probes.was_elsewhere();
     let probes = tunnel.probes.filter(is_due)?;
     let why = probes.no_newer(at)?;
     let since = probes.waited_since().unwrap_or(probes.since);

@@ -53,7 +53,7 @@ fn healths(found: &[Problem]) -> Vec<Health> {
 }
 
 /// Returns the probes of a tunnel, the last one with this trouble, `age` seconds ago.
-fn probes(trouble: Option<&Trouble>, age: u64) -> ProbeFacts<'_> {
+fn probes(trouble: Option<&Trouble>, age: u64) -> ProbeFacts {
     ProbeFacts {
         since: at(800),
         interval: Duration::from_secs(500),
@@ -61,8 +61,13 @@ fn probes(trouble: Option<&Trouble>, age: u64) -> ProbeFacts<'_> {
         hindrance: None,
         address: Whereabouts::Here,
         returned_at: None,
-        last: Some(LastProbe { at: at(NOW - age), hops: 1, trouble }),
+        last: Some(result(NOW - age, trouble)),
     }
+}
+
+fn result(seconds: u64, trouble: Option<&Trouble>) -> ProbeResult {
+    let took = Duration::from_secs(1);
+    ProbeResult { at: at(seconds), hops: 1, trouble: trouble.cloned(), took, rtt: None, goodput: None }
 }
 
 fn refused_at(stage: Stage) -> Trouble {
@@ -196,8 +201,8 @@ fn failed_dials_are_no_doubt_if_they_are_old_and_the_address_is_elsewhere() {
     let failed = |seconds| HopFacts { last_failure: noted("refused", seconds), ..hop("b:1", Availability::Up, 3) };
     let found = |seconds, address| {
         let hops = [failed(seconds)];
-        let probes = Some(ProbeFacts { address, hindrance: Some("elsewhere"), ..probes(None, 1) });
-        healths(&of_one(TunnelFacts { hops: &hops, probes, ..TunnelFacts::default() }))[0]
+        let probes = ProbeFacts { address, hindrance: Some("elsewhere".into()), ..probes(None, 1) };
+        healths(&of_one(TunnelFacts { hops: &hops, probes: Some(&probes), ..TunnelFacts::default() }))[0]
     };
     let elsewhere = Whereabouts::Elsewhere { since: at(1) };
     assert_eq!(found(121.0, elsewhere), Health::Failing);
@@ -206,17 +211,17 @@ fn failed_dials_are_no_doubt_if_they_are_old_and_the_address_is_elsewhere() {
 
 #[test]
 fn a_broken_stage_breaks_the_tunnel_and_a_first_result_to_come_does_not() {
-    fn found(probes: ProbeFacts<'_>) -> Vec<Problem> {
+    fn found(probes: &ProbeFacts) -> Vec<Problem> {
         of_one(TunnelFacts { probes: Some(probes), ..TunnelFacts::default() })
     }
     let pending = ProbeFacts { last: None, ..probes(None, 1) };
-    assert_eq!((found(pending), found(probes(None, 1))), (Vec::new(), Vec::new()));
+    assert_eq!((found(&pending), found(&probes(None, 1))), (Vec::new(), Vec::new()));
     let now = At { time: at(NOW), phase: Phase::Serving };
     assert_eq!((pending.health(now), probes(None, 1).health(now)), (Health::Waiting, Health::Good));
     let said = |stage, hops| {
         let trouble = refused_at(stage);
-        let last = probes(Some(&trouble), 1).last.map(|last| LastProbe { hops, ..last });
-        let problem = found(ProbeFacts { last, ..probes(None, 1) }).pop().unwrap();
+        let last = Some(ProbeResult { hops, ..result(NOW - 1, Some(&trouble)) });
+        let problem = found(&ProbeFacts { last, ..probes(None, 1) }).pop().unwrap();
         assert_eq!((problem.health, problem.since), (Health::Broken, at(800)));
         (problem.stage.part(), problem.to_string())
     };
@@ -234,9 +239,9 @@ fn a_broken_stage_breaks_the_tunnel_and_a_first_result_to_come_does_not() {
 #[test]
 fn a_broken_result_is_doubtful_without_a_newer_one_and_unknown_if_it_is_old_and_the_address_has_moved() {
     let trouble = refused_at(Stage::Relay(1));
-    let found = |age, hindrance, address| {
-        let probes = ProbeFacts { hindrance, address, ..probes(Some(&trouble), age) };
-        let (text, health, _) = only(&of_one(TunnelFacts { probes: Some(probes), ..TunnelFacts::default() })).unwrap();
+    let found = |age, hindrance: Option<&str>, address| {
+        let probes = ProbeFacts { hindrance: hindrance.map(Into::into), address, ..probes(Some(&trouble), age) };
+        let (text, health, _) = only(&of_one(TunnelFacts { probes: Some(&probes), ..Default::default() })).unwrap();
         (text, health)
     };
     let (here, fatal) = (Whereabouts::Here, "refused (ECONNREFUSED)");
@@ -255,32 +260,32 @@ fn a_broken_result_is_doubtful_without_a_newer_one_and_unknown_if_it_is_old_and_
 #[test]
 fn a_result_is_overdue_after_the_interval_and_the_time_of_a_probe() {
     let first = ProbeFacts { interval: Duration::from_secs(30), last: None, ..probes(None, 0) };
-    let later = ProbeFacts { last: Some(LastProbe { at: at(810), hops: 1, trouble: None }), ..first };
-    let said = |probes: ProbeFacts<'_>, seconds, phase| {
+    let later = ProbeFacts { last: Some(result(810, None)), ..first.clone() };
+    let said = |probes: &ProbeFacts, seconds, phase| {
         let at = At { time: at(seconds), phase };
         (probes.is_overdue(at), probes.no_newer(at).map(String::from), probes.health(at))
     };
     let none = Some("the next probe is overdue".to_string());
-    for (probes, last, health) in [(first, 855, Health::Waiting), (later, 865, Health::Good)] {
+    for (probes, last, health) in [(&first, 855, Health::Waiting), (&later, 865, Health::Good)] {
         assert_eq!(said(probes, last, Phase::Serving), (false, None, health));
         assert_eq!(said(probes, last + 1, Phase::Serving), (true, none.clone(), Health::Unknown));
     }
     let draining = Some("the daemon is draining and makes no probes".to_string());
-    assert_eq!(said(later, 865, Phase::Draining), (false, None, Health::Good));
-    assert_eq!(said(later, 866, Phase::Draining), (true, draining, Health::Unknown));
+    assert_eq!(said(&later, 865, Phase::Draining), (false, None, Health::Good));
+    assert_eq!(said(&later, 866, Phase::Draining), (true, draining, Health::Unknown));
     let full = Some("no flow of the tunnel is free");
-    let hindered = ProbeFacts { hindrance: full, ..later };
+    let hindered = ProbeFacts { hindrance: full.map(Into::into), ..later };
     for (seconds, phase, is_overdue) in [(811, Phase::Serving, false), (866, Phase::Draining, true)] {
-        assert_eq!(said(hindered, seconds, phase), (is_overdue, full.map(Into::into), Health::Unknown));
+        assert_eq!(said(&hindered, seconds, phase), (is_overdue, full.map(Into::into), Health::Unknown));
     }
 }
 
 #[test]
 fn probes_without_a_newer_result_are_a_problem_unless_none_is_due() {
     let trouble = refused_at(Stage::Lan);
-    let found = |trouble, hindrance, address, phase| {
-        let probes = Some(ProbeFacts { hindrance, address, ..probes(trouble, 37) });
-        let mut found = in_phase(phase, TunnelFacts { probes, ..TunnelFacts::default() });
+    let found = |trouble, hindrance: Option<&str>, address, phase| {
+        let probes = ProbeFacts { hindrance: hindrance.map(Into::into), address, ..probes(trouble, 37) };
+        let mut found = in_phase(phase, TunnelFacts { probes: Some(&probes), ..TunnelFacts::default() });
         found.retain(|problem| problem.stage == Stage::Verify);
         only(&found)
     };

@@ -28,4 +28,4 @@ pub use flow::{FlowState, FlowStateName};
 pub use histogram::{Bucket, HistogramValues};
 pub use how::How;
 pub use tally::{Rates, Tally};
-pub use verified::{Outcome, VerifyView};
+pub use verified::VerifyView;

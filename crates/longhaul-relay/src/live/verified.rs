@@ -2,7 +2,7 @@
 
 use crate::lock::lock;
 use longhaul_config::Tunnel;
-use longhaul_core::health::{LastProbe, ProbeFacts, Stage, Trouble, Whereabouts};
+use longhaul_core::health::{Cause, ProbeFacts, ProbeResult, Stage, Whereabouts};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
@@ -18,21 +18,10 @@ pub(crate) struct History(Mutex<VerifyView>);
 /// Results of a tunnel's probes as they were at one moment.
 #[derive(Clone, Debug)]
 pub struct VerifyView {
-    /// Time since which the tunnel is whole, or broken at the same stage with the same cause. Before the first result, the
-    /// time when its probes began.
-    pub since: SystemTime,
-    /// Time between two probes.
-    pub interval: Duration,
-    /// Maximum time of a probe.
-    pub timeout: Duration,
-    /// Why no probe can be made now, or why the last one has no result. `None` if it has one.
-    pub hindrance: Option<String>,
-    /// Where the tunnel's address is, as far as its probes have noticed.
-    pub address: Whereabouts,
-    /// Time when it came back to this host, until the next result.
-    pub returned_at: Option<SystemTime>,
+    /// What the rules of health read.
+    pub facts: ProbeFacts,
     /// The last results, the newest last. At most 100. Shared, so that a copy of the view costs the same with any number.
-    pub results: Arc<VecDeque<Outcome>>,
+    pub results: Arc<VecDeque<ProbeResult>>,
     /// Number of probes in a row that the listener did not take although it had a permit.
     unaccepted: u32,
     /// Number of relays after the first on the path that the results are about. `None` before the first call of
@@ -42,30 +31,13 @@ pub struct VerifyView {
     relays_answered: bool,
 }
 
-/// Result of one probe.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Time when the probe ended.
-    pub at: SystemTime,
-    /// Number of relays after the first. A reload may change it, and the stage's name depends on it.
-    pub hops: u8,
-    /// Where the tunnel is broken. `None` if it is whole.
-    pub trouble: Option<Trouble>,
-    /// Time that the probe took.
-    pub took: Duration,
-    /// Round-trip time of a small message over the whole path.
-    pub rtt: Option<Duration>,
-    /// Bytes per second, there and back at the same time.
-    pub goodput: Option<f64>,
-}
-
 impl Verified {
     /// Returns the history of `tunnel`, which is probed from now on. A probe takes up to `timeout`.
     pub(crate) fn begin(&self, tunnel: &str, interval: Duration, timeout: Duration) -> Arc<History> {
         let mut histories = lock(&self.0);
         let history = histories.entry(tunnel.into()).or_insert_with(|| Arc::new(History::new(interval)));
         let mut view = history.view_mut();
-        (view.interval, view.timeout) = (interval, timeout);
+        (view.facts.interval, view.facts.timeout) = (interval, timeout);
         drop(view);
         history.clone()
     }
@@ -90,18 +62,17 @@ impl Verified {
 
 impl History {
     fn new(interval: Duration) -> History {
-        History(Mutex::new(VerifyView {
+        let facts = ProbeFacts {
             since: SystemTime::now(),
             interval,
             timeout: Duration::ZERO,
             hindrance: None,
             address: Whereabouts::Here,
             returned_at: None,
-            results: Arc::default(),
-            unaccepted: 0,
-            hops: None,
-            relays_answered: false,
-        }))
+            last: None,
+        };
+        let (results, unaccepted, hops, relays_answered) = (Arc::default(), 0, None, false);
+        History(Mutex::new(VerifyView { facts, results, unaccepted, hops, relays_answered }))
     }
 
     /// Begins the results of a path with `hops` relays after the first. Forgets the results of a path with another number of
@@ -109,8 +80,8 @@ impl History {
     pub(crate) fn of_path(&self, hops: u8) {
         let mut view = self.view_mut();
         if view.hops.replace(hops).is_some_and(|before| before != hops) {
-            (view.since, view.hindrance, view.address) = (SystemTime::now(), None, Whereabouts::Here);
-            view.returned_at = None;
+            (view.facts.since, view.facts.hindrance, view.facts.address) = (SystemTime::now(), None, Whereabouts::Here);
+            (view.facts.returned_at, view.facts.last) = (None, None);
             (view.results, view.relays_answered) = (Arc::default(), false);
         }
     }
@@ -122,7 +93,7 @@ impl History {
 
     /// Returns whether another host has the address, as far as this one has noticed.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        matches!(self.view_mut().address, Whereabouts::Elsewhere { .. })
+        matches!(self.view_mut().facts.address, Whereabouts::Elsewhere { .. })
     }
 
     /// Returns the results so far.
@@ -133,56 +104,57 @@ impl History {
     /// Records a hindrance. The results stay as they are. Returns whether it is new: there was none before, or only that of the
     /// address.
     pub(crate) fn hindered(&self, why: String) -> bool {
-        let mut view = self.view_mut();
-        let before = std::mem::replace(&mut view.address, Whereabouts::Here);
-        view.hindrance.replace(why).is_none() || before != Whereabouts::Here
+        let facts = &mut self.view_mut().facts;
+        let before = std::mem::replace(&mut facts.address, Whereabouts::Here);
+        facts.hindrance.replace(why).is_none() || before != Whereabouts::Here
     }
 
     /// Records that no probe is made because another host has the address. That is the normal state of a backup relay.
     pub(crate) fn elsewhere(&self, why: String) {
-        let mut view = self.view_mut();
-        view.hindrance = Some(why);
-        if !matches!(view.address, Whereabouts::Elsewhere { .. }) {
-            view.address = Whereabouts::Elsewhere { since: SystemTime::now() };
+        let facts = &mut self.view_mut().facts;
+        facts.hindrance = Some(why);
+        if !matches!(facts.address, Whereabouts::Elsewhere { .. }) {
+            facts.address = Whereabouts::Elsewhere { since: SystemTime::now() };
         }
     }
 
     /// Records that this host has the address, and `why` there is no result yet if another host had it. The last result must not
     /// be fatal again: keepalived would take the address away before the probe has told how the tunnel is now.
     pub(crate) fn returned(&self, why: impl FnOnce() -> String) {
-        let mut view = self.view_mut();
-        if matches!(view.address, Whereabouts::Elsewhere { .. }) {
-            (view.hindrance, view.address) = (Some(why()), Whereabouts::Returned);
-            view.returned_at = Some(SystemTime::now());
+        let facts = &mut self.view_mut().facts;
+        if matches!(facts.address, Whereabouts::Elsewhere { .. }) {
+            (facts.hindrance, facts.address) = (Some(why()), Whereabouts::Returned);
+            facts.returned_at = Some(SystemTime::now());
         }
     }
 
     /// Records that probes have results. Returns whether they were hindered before, other than by the address.
     pub(crate) fn unhindered(&self) -> bool {
-        let mut view = self.view_mut();
-        let before = std::mem::replace(&mut view.address, Whereabouts::Here);
-        view.returned_at = None;
-        view.hindrance.take().is_some() && before == Whereabouts::Here
+        let facts = &mut self.view_mut().facts;
+        let before = std::mem::replace(&mut facts.address, Whereabouts::Here);
+        facts.returned_at = None;
+        facts.hindrance.take().is_some() && before == Whereabouts::Here
     }
 
     /// Adds a result. Returns whether it differs from the one before: the tunnel is broken instead of whole or the reverse, or
     /// broken at another stage or with another cause. The first result differs from none. The result of a probe that began
     /// before the last [`of_path`](History::of_path), with another number of relays, is dropped.
-    pub(crate) fn add(&self, outcome: Outcome) -> bool {
+    pub(crate) fn add(&self, result: ProbeResult) -> bool {
         let mut view = self.view_mut();
-        if view.hops.is_some_and(|hops| hops != outcome.hops) {
+        if view.hops.is_some_and(|hops| hops != result.hops) {
             return false;
         }
-        view.relays_answered |= outcome.reached_the_last_relay();
-        let is_change = view.results.back().is_none_or(|last| last.place() != outcome.place());
+        view.relays_answered |= reached_the_last_relay(&result);
+        let is_change = view.facts.last.as_ref().is_none_or(|last| place(last) != place(&result));
         if is_change {
-            view.since = outcome.at;
+            view.facts.since = result.at;
         }
         let results = Arc::make_mut(&mut view.results);
         if results.len() == MAX_RESULTS {
             results.pop_front();
         }
-        results.push_back(outcome);
+        results.push_back(result.clone());
+        view.facts.last = Some(result);
         is_change
     }
 
@@ -198,39 +170,13 @@ impl History {
     }
 }
 
-impl VerifyView {
-    /// Returns what the rules of health read.
-    pub fn facts(&self) -> ProbeFacts<'_> {
-        let VerifyView { since, interval, timeout, hindrance, address, returned_at, results, .. } = self;
-        let (since, interval, timeout, address, returned_at) = (*since, *interval, *timeout, *address, *returned_at);
-        let last = results.back().map(|Outcome { at, hops, trouble, .. }| LastProbe {
-            at: *at,
-            hops: *hops,
-            trouble: trouble.as_ref(),
-        });
-        ProbeFacts { since, interval, timeout, hindrance: hindrance.as_deref(), address, returned_at, last }
-    }
+fn reached_the_last_relay(result: &ProbeResult) -> bool {
+    matches!(place(result), None | Some((Stage::Lan | Stage::FinalHost | Stage::Data, _)))
 }
 
-impl Outcome {
-    /// Returns the name of the broken stage, such as `WAN`. `None` if the tunnel is whole.
-    pub fn stage(&self) -> Option<String> {
-        self.trouble.as_ref().map(|trouble| trouble.stage.name(self.hops))
-    }
-
-    /// Returns how the broken stage shows: `refused`, `no answer` or `failed`. `None` if the tunnel is whole.
-    pub fn cause(&self) -> Option<&'static str> {
-        self.trouble.as_ref().map(|trouble| trouble.cause.name())
-    }
-
-    fn reached_the_last_relay(&self) -> bool {
-        let stage = self.trouble.as_ref().map(|trouble| trouble.stage);
-        matches!(stage, None | Some(Stage::Lan | Stage::FinalHost | Stage::Data))
-    }
-
-    fn place(&self) -> (Option<String>, Option<&'static str>) {
-        (self.stage(), self.cause())
-    }
+/// Returns where the tunnel is broken, and how it shows.
+fn place(result: &ProbeResult) -> Option<(Stage, Cause)> {
+    result.trouble.as_ref().map(|trouble| (trouble.stage, trouble.cause))
 }
 
 /// Number of results that are kept for each tunnel.
@@ -242,12 +188,12 @@ const STUCK_AFTER: u32 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::health::Cause;
+    use longhaul_core::health::Trouble;
 
-    fn outcome(stage: Option<Stage>) -> Outcome {
+    fn outcome(stage: Option<Stage>) -> ProbeResult {
         let trouble = stage.map(|stage| Trouble { stage, cause: Cause::Refused, why: String::new(), is_certain: true });
         let (at, took) = (SystemTime::now(), Duration::from_millis(3));
-        Outcome { at, hops: 1, trouble, took, rtt: None, goodput: None }
+        ProbeResult { at, hops: 1, trouble, took, rtt: None, goodput: None }
     }
 
     #[test]
@@ -262,7 +208,7 @@ mod tests {
         let view = history.view();
         let last = view.results.back().unwrap();
         assert_eq!((last.stage().as_deref(), last.cause()), (Some("LAN"), Some("no answer")));
-        assert_eq!(view.since, view.results[6].at);
+        assert_eq!(view.facts.since, view.results[6].at);
         assert!(History::new(Duration::from_secs(1)).add(outcome(None)), "the first result");
     }
 
@@ -277,7 +223,7 @@ mod tests {
         assert_eq!((history.view().results.len(), history.relays_answered()), (3, true), "the same path");
         history.of_path(0);
         let view = history.view();
-        assert!(view.results.is_empty() && view.since > SystemTime::UNIX_EPOCH && !history.relays_answered());
+        assert!(view.results.is_empty() && view.facts.since > SystemTime::UNIX_EPOCH && !history.relays_answered());
         assert!(!history.add(outcome(None)) && history.view().results.is_empty(), "a probe of the path before");
     }
 
@@ -287,20 +233,20 @@ mod tests {
         let hindered = || history.hindered("refused".into());
         assert_eq!([hindered(), hindered(), history.unhindered(), history.unhindered()], [true, false, true, false]);
         history.elsewhere("192.0.2.7 is elsewhere".into());
-        let before = history.view().address;
+        let before = history.view().facts.address;
         history.elsewhere("192.0.2.7 is elsewhere".into());
-        assert!(history.is_elsewhere() && history.view().hindrance.is_some());
-        assert_eq!(history.view().address, before, "the time stays");
+        assert!(history.is_elsewhere() && history.view().facts.hindrance.is_some());
+        assert_eq!(history.view().facts.address, before, "the time stays");
         assert!(hindered() && !hindered() && !history.is_elsewhere(), "the address has come");
         history.elsewhere("192.0.2.7 is elsewhere".into());
-        assert!(!history.unhindered() && history.view().hindrance.is_none() && !history.is_elsewhere());
+        assert!(!history.unhindered() && history.view().facts.hindrance.is_none() && !history.is_elsewhere());
     }
 
     #[test]
     fn an_address_that_returns_hinders_until_the_next_result_and_is_no_news() {
         let history = History::new(Duration::from_secs(1));
         let returned = || history.returned(|| "192.0.2.7 is back".into());
-        let state = || (history.view().address, history.view().hindrance);
+        let state = || (history.view().facts.address, history.view().facts.hindrance);
         returned();
         assert_eq!(state(), (Whereabouts::Here, None), "it was here all the time");
         for is_hindered in [false, true] {
@@ -310,9 +256,9 @@ mod tests {
             assert_eq!(state(), (Whereabouts::Returned, Some("192.0.2.7 is back".into())));
             assert!(!is_hindered || history.hindered("refused".into()), "this hindrance is new");
             let view = history.view();
-            assert!(!history.is_elsewhere() && view.returned_at.is_some(), "time counts from the return");
+            assert!(!history.is_elsewhere() && view.facts.returned_at.is_some(), "time counts from the return");
             assert_eq!((history.unhindered(), state()), (is_hindered, (Whereabouts::Here, None)));
-            assert_eq!(history.view().returned_at, None);
+            assert_eq!(history.view().facts.returned_at, None);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Probes a tunnel through its own listener again and again: one task a tunnel with `verify`, off the flows' way.
 
-use crate::live::verified::{History, Outcome};
+use crate::live::verified::History;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::verify::{self, Findings, Plan};
-use longhaul_core::health::{Cause, Stage, Trouble};
+use longhaul_core::health::{Cause, ProbeResult, Stage, Trouble};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -191,7 +191,7 @@ impl Probed {
         if self.history.unhindered() {
             info!(%tunnel, "probes of the tunnel have results again");
         }
-        let outcome = Outcome {
+        let result = ProbeResult {
             at: SystemTime::now(),
             hops,
             trouble: trouble.clone(),
@@ -199,7 +199,7 @@ impl Probed {
             rtt: echo.map(|echo| echo.rtt),
             goodput: echo.map(|echo| echo.goodput()),
         };
-        match (self.history.add(outcome), trouble) {
+        match (self.history.add(result), trouble) {
             (true, Some(Trouble { stage, cause, why, .. })) => {
                 warn!(%tunnel, stage = stage.name(hops), cause = cause.name(), why, "tunnel broken");
             }
@@ -274,7 +274,7 @@ mod tests {
         let permit = probed.tunnel.try_enter().unwrap();
         probed.probe().await;
         let view = probed.history.view();
-        assert!(view.results.is_empty() && view.hindrance.is_some(), "{view:?}");
+        assert!(view.results.is_empty() && view.facts.hindrance.is_some(), "{view:?}");
         drop(permit);
         probed.probe().await;
         assert_eq!(broken_at(&probed), Some(("near relay".into(), "no answer")));
@@ -296,7 +296,7 @@ mod tests {
         let elsewhere = self::probed("192.0.2.7:6000".parse().unwrap(), 1);
         elsewhere.probe().await;
         let view = elsewhere.history.view();
-        assert!(view.results.is_empty() && view.hindrance.unwrap().contains("192.0.2.7"));
+        assert!(view.results.is_empty() && view.facts.hindrance.unwrap().contains("192.0.2.7"));
     }
 
     /// Returns the report of a relay that says `next` to a prober with `preface`.
@@ -359,7 +359,7 @@ mod tests {
         for slow in [slow, full] {
             let view = slow.history.view();
             let want = "data: the whole probe took its limit of 4s while bytes still came";
-            assert!(view.results.is_empty() && view.hindrance.as_deref() == Some(want), "{view:?}");
+            assert!(view.results.is_empty() && view.facts.hindrance.as_deref() == Some(want), "{view:?}");
         }
         assert_eq!(broken_at(&stopped), Some(("data".into(), "no answer")));
         let trouble = stopped.history.view().results[0].trouble.clone().unwrap();

@@ -9,9 +9,10 @@ use crate::control::{Refusal, Status};
 use crate::time::{milliseconds, seconds_since_1970};
 use longhaul_config::NextHop;
 use longhaul_core::health::{
-    self, At, DaemonFacts, Health, HopFacts, NameFacts, NearLimit, Noted, ProbeFacts, TunnelFacts, Whereabouts,
+    self, At, DaemonFacts, Health, HopFacts, NameFacts, NearLimit, Noted, ProbeFacts, ProbeResult, TunnelFacts,
+    Whereabouts,
 };
-use longhaul_relay::{HopsView, Outcome, VerifyView};
+use longhaul_relay::{HopsView, VerifyView};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -39,7 +40,7 @@ pub(super) fn judge(
             hops: hops.map_or(&[], |hops| &hops.hops),
             waiting: hops.and_then(|hops| hops.waiting),
             data_problem: hops.and_then(|hops| hops.data_problem.as_ref()),
-            probes: verified.get(&tunnel.name).map(VerifyView::facts),
+            probes: verified.get(&tunnel.name).map(|view| &view.facts),
         }
     });
     let near = source.resources.near();
@@ -110,45 +111,46 @@ fn hop(next_hop: &NextHop, facts: &HopFacts, at: At) -> HopState {
 
 /// Returns the results of a tunnel's probes.
 pub(super) fn verify(view: &VerifyView, at: At) -> VerifyState {
-    let facts = view.facts();
+    let VerifyView { facts, results, .. } = view;
     let ProbeFacts { since, interval, timeout, hindrance, address, last, .. } = facts;
-    let outcome = view.results.back();
     let elsewhere_since = match address {
-        Whereabouts::Elsewhere { since } => Some(seconds_since_1970(since)),
+        Whereabouts::Elsewhere { since } => Some(seconds_since_1970(*since)),
         Whereabouts::Here | Whereabouts::Returned => None,
     };
+    let last = last.as_ref();
+    let trouble = last.and_then(|last| last.trouble.as_ref());
     VerifyState {
-        state: match last.map(|last| last.trouble) {
-            None => VerifyStateName::Pending,
-            Some(None) => VerifyStateName::Whole,
-            Some(Some(_)) => VerifyStateName::Broken,
+        state: match (last, trouble) {
+            (None, _) => VerifyStateName::Pending,
+            (Some(_), None) => VerifyStateName::Whole,
+            (Some(_), Some(_)) => VerifyStateName::Broken,
         },
         health: facts.health(at),
-        since_unix_seconds: seconds_since_1970(since),
+        since_unix_seconds: seconds_since_1970(*since),
         last_unix_seconds: last.map(|last| seconds_since_1970(last.at)),
         interval_seconds: interval.as_secs_f64(),
         timeout_seconds: timeout.as_secs_f64(),
-        stage: outcome.and_then(Outcome::stage),
-        cause: outcome.and_then(Outcome::cause).map(Into::into),
-        why: last.and_then(|last| Some(last.trouble?.why.clone())),
-        hindrance: hindrance.map(Into::into),
+        stage: last.and_then(ProbeResult::stage),
+        cause: last.and_then(ProbeResult::cause).map(Into::into),
+        why: trouble.map(|trouble| trouble.why.clone()),
+        hindrance: hindrance.clone(),
         elsewhere: elsewhere_since.is_some(),
         elsewhere_since_unix_seconds: elsewhere_since,
         waited_since_unix_seconds: facts.waited_since().map(seconds_since_1970),
         overdue: facts.is_overdue(at),
         no_newer: facts.no_newer(at).map(Into::into),
-        history: view.results.iter().map(result).collect(),
+        history: results.iter().map(result).collect(),
     }
 }
 
-fn result(outcome: &Outcome) -> VerifyResult {
+fn result(result: &ProbeResult) -> VerifyResult {
     VerifyResult {
-        unix_seconds: seconds_since_1970(outcome.at),
-        whole: outcome.trouble.is_none(),
-        stage: outcome.stage(),
-        cause: outcome.cause().map(Into::into),
-        seconds: outcome.took.as_secs_f64(),
-        rtt_ms: outcome.rtt.map(milliseconds),
-        goodput_bits_per_second: outcome.goodput.map(|goodput| (goodput * 8.0) as u64),
+        unix_seconds: seconds_since_1970(result.at),
+        whole: result.trouble.is_none(),
+        stage: result.stage(),
+        cause: result.cause().map(Into::into),
+        seconds: result.took.as_secs_f64(),
+        rtt_ms: result.rtt.map(milliseconds),
+        goodput_bits_per_second: result.goodput.map(|goodput| (goodput * 8.0) as u64),
     }
 }
