@@ -98,12 +98,12 @@ impl Drop for Task {
 }
 
 /// A change of the listeners that is prepared: what is new listens already. Dropping it closes that again.
-pub(crate) struct Plan {
-    control: Change<(UnixListener, SocketFile)>,
-    http: Change<(TcpListener, SocketAddr)>,
+pub(crate) struct ListenerChanges {
+    control: ListenerChange<(UnixListener, SocketFile)>,
+    http: ListenerChange<(TcpListener, SocketAddr)>,
 }
 
-enum Change<L> {
+enum ListenerChange<L> {
     /// The listener stays.
     Keep,
     /// This one replaces it.
@@ -127,40 +127,40 @@ impl Admin {
     ///
     /// # Errors
     /// One of them cannot be opened. Then nothing has changed.
-    pub(crate) fn plan(&self, wanted: &Wanted) -> Result<Plan, String> {
+    pub(crate) fn plan(&self, wanted: &Wanted) -> Result<ListenerChanges, String> {
         let control = match &wanted.socket {
-            None => Change::Unset,
-            Some(path) if self.control.as_ref().is_some_and(|now| now.is_at(path)) => Change::Keep,
-            Some(path) => {
-                Change::New(SocketFile::listen(path).map_err(|why| format!("control socket: cannot listen: {why}"))?)
-            }
+            None => ListenerChange::Unset,
+            Some(path) if self.control.as_ref().is_some_and(|now| now.is_at(path)) => ListenerChange::Keep,
+            Some(path) => ListenerChange::New(
+                SocketFile::listen(path).map_err(|why| format!("control socket: cannot listen: {why}"))?,
+            ),
         };
         let http = match wanted.listen {
-            None => Change::Unset,
-            Some(address) if self.http.as_ref().is_some_and(|now| now.address == address) => Change::Keep,
-            Some(address) => Change::New((listen_http(address)?, address)),
+            None => ListenerChange::Unset,
+            Some(address) if self.http.as_ref().is_some_and(|now| now.address == address) => ListenerChange::Keep,
+            Some(address) => ListenerChange::New((listen_http(address)?, address)),
         };
-        Ok(Plan { control, http })
+        Ok(ListenerChanges { control, http })
     }
 
     /// Serves the listeners of `plan` from now on, and closes the others. Without a configured control socket, it tries the
     /// default path, and logs a warning if that cannot be used.
-    pub(crate) fn apply(&mut self, plan: Plan) {
+    pub(crate) fn apply(&mut self, plan: ListenerChanges) {
         let Source { resources, relay, .. } = &*self.source;
         self.watch.get_or_insert_with(|| self.thread.spawn(resources.clone().watch(relay.clone())));
         match plan.control {
-            Change::Keep => {}
-            Change::New((listener, file)) => self.serve_control(listener, file),
-            Change::Unset => self.serve_default(),
+            ListenerChange::Keep => {}
+            ListenerChange::New((listener, file)) => self.serve_control(listener, file),
+            ListenerChange::Unset => self.serve_default(),
         }
         match plan.http {
-            Change::Keep => {}
-            Change::New((listener, address)) => {
+            ListenerChange::Keep => {}
+            ListenerChange::New((listener, address)) => {
                 info!(%address, "HTTP listener is open");
                 let task = self.thread.spawn(self.by_http.clone().accept_http(listener));
                 self.http = Some(HttpListener { address, _task: task });
             }
-            Change::Unset => self.http = None,
+            ListenerChange::Unset => self.http = None,
         }
     }
 

@@ -1,19 +1,19 @@
 //! The table of resources. One row is the whole resource: its name, its unit, where its figures come from, what is too
 //! little, and the remedy.
 
-use super::sample::Sample;
+use super::sample::ResourceSample;
 use longhaul_relay::AddressLoad;
 use std::fmt::Write;
 
 /// A resource.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct ResourceRow {
     /// Its name, in status and log.
     pub(super) name: &'static str,
     /// Unit of its figures.
     pub(super) unit: &'static str,
     /// Returns its readings: none where the system does not show it, several if there are several of its kind.
-    pub(super) read: fn(&Sample) -> Vec<Reading>,
+    pub(super) read: fn(&ResourceSample) -> Vec<Reading>,
     /// Returns what to do about a reading that warns.
     pub(super) remedy: fn(&Reading) -> String,
 }
@@ -36,8 +36,8 @@ pub(super) struct Reading {
 }
 
 /// Every resource, in the order in which status shows them.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[ResourceRow] = &[
+    ResourceRow {
         name: "descriptors",
         unit: "descriptors",
         read: |sample| counted(sample.descriptors, sample.nofile),
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
     },
-    Row {
+    ResourceRow {
         name: "flows",
         unit: "flows",
         read: |sample| counted(Some(sample.load.flows), Some(sample.load.max_flows)),
@@ -62,13 +62,13 @@ pub(super) const ROWS: &[Row] = &[
             )
         },
     },
-    Row {
+    ResourceRow {
         name: "flows of",
         unit: "flows",
         read: flows_of_tunnels,
         remedy: |reading| format!("raise max_flows of this tunnel to {} or more, then longhaul reload", twice(reading)),
     },
-    Row {
+    ResourceRow {
         name: "pipes",
         unit: "pipes",
         read: |sample| {
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         },
         remedy: |reading| reading.detail.clone().unwrap_or_default(),
     },
-    Row {
+    ResourceRow {
         name: "pipe pages",
         unit: "pages",
         read: |sample| counted(Some(sample.load.pipe_pages), sample.load.max_pipe_pages),
@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
             format!("AmbientCapabilities=CAP_SYS_RESOURCE (systemctl edit longhaul), or {more}")
         },
     },
-    Row {
+    ResourceRow {
         name: "memory",
         unit: "bytes",
         read: |sample| {
@@ -96,14 +96,14 @@ pub(super) const ROWS: &[Row] = &[
         },
         remedy: |_| "see what else uses memory (ps --sort=-rss -eo rss,args); set max_flows, or add memory".into(),
     },
-    Row {
+    ResourceRow {
         name: "cgroup memory",
         unit: "bytes",
         read: |sample| sample.group.map_or_else(Vec::new, |group| counted(Some(group.used), Some(group.limit))),
         remedy: |reading| format!("systemctl set-property longhaul MemoryMax={}", twice(reading)),
     },
-    Row { name: "cpu", unit: "CPUs", read: cpu, remedy: |_| MORE_CPU.into() },
-    Row {
+    ResourceRow { name: "cpu", unit: "CPUs", read: cpu, remedy: |_| MORE_CPU.into() },
+    ResourceRow {
         name: "tcp_mem",
         unit: "pages",
         read: tcp_mem,
@@ -114,26 +114,26 @@ pub(super) const ROWS: &[Row] = &[
             sysctl("net.ipv4.tcp_mem", &doubled.join(" "))
         },
     },
-    Row {
+    ResourceRow {
         name: TCP_RMEM,
         unit: "bytes",
         read: |sample| buffer(sample.tcp_rmem, 2),
         remedy: |reading| larger_buffer("net.ipv4.tcp_rmem", reading),
     },
-    Row {
+    ResourceRow {
         name: TCP_WMEM,
         unit: "bytes",
         read: |sample| buffer(sample.tcp_wmem, 1),
         remedy: |reading| larger_buffer("net.ipv4.tcp_wmem", reading),
     },
-    Row {
+    ResourceRow {
         name: "conntrack",
         unit: "connections",
         read: |sample| sample.max_conntrack.map_or_else(Vec::new, |max| counted(sample.conntrack, Some(max))),
         remedy: |reading| sysctl("net.netfilter.nf_conntrack_max", &twice(reading).to_string()),
     },
-    Row { name: "ephemeral ports", unit: "ports", read: ports, remedy: |_| MORE_PORTS.into() },
-    Row { name: "congestion controls", unit: "", read: controls, remedy: |_| BBR.into() },
+    ResourceRow { name: "ephemeral ports", unit: "ports", read: ports, remedy: |_| MORE_PORTS.into() },
+    ResourceRow { name: "congestion controls", unit: "", read: controls, remedy: |_| BBR.into() },
 ];
 
 fn counted(used: Option<u64>, limit: Option<u64>) -> Vec<Reading> {
@@ -144,7 +144,7 @@ fn counted(used: Option<u64>, limit: Option<u64>) -> Vec<Reading> {
     }
 }
 
-fn flows_of_tunnels(sample: &Sample) -> Vec<Reading> {
+fn flows_of_tunnels(sample: &ResourceSample) -> Vec<Reading> {
     let limited = sample.load.tunnels.iter().filter(|tunnel| tunnel.max_flows.is_some());
     let reading = |tunnel: &longhaul_relay::TunnelLoad| {
         let readings = counted(Some(tunnel.flows), tunnel.max_flows).into_iter();
@@ -153,7 +153,7 @@ fn flows_of_tunnels(sample: &Sample) -> Vec<Reading> {
     limited.flat_map(reading).collect()
 }
 
-fn cpu(sample: &Sample) -> Vec<Reading> {
+fn cpu(sample: &ResourceSample) -> Vec<Reading> {
     let held = sample.throttled.filter(|held| !held.time.is_zero());
     let low = held.map(|held| {
         let (time, of) = (held.time.as_secs_f64(), held.of.as_secs_f64());
@@ -166,7 +166,7 @@ fn cpu(sample: &Sample) -> Vec<Reading> {
 }
 
 /// The second limit bites first: from there on the kernel makes the windows smaller (tcp(7) tcp_mem).
-fn tcp_mem(sample: &Sample) -> Vec<Reading> {
+fn tcp_mem(sample: &ResourceSample) -> Vec<Reading> {
     let Some(limits) = sample.tcp_mem else { return Vec::new() };
     let detail = Some(limits.map(|limit| limit.to_string()).join(" "));
     let readings = counted(sample.tcp_pages, Some(limits[1])).into_iter();
@@ -197,7 +197,7 @@ fn larger_buffer(name: &str, reading: &Reading) -> String {
     sysctl(name, &format!("{smaller} {should}"))
 }
 
-fn ports(sample: &Sample) -> Vec<Reading> {
+fn ports(sample: &ResourceSample) -> Vec<Reading> {
     let Some(all) = sample.ports else { return Vec::new() };
     let mut fullest: Vec<&AddressLoad> = sample.load.dialled.iter().collect();
     fullest.sort_by_key(|dialled| std::cmp::Reverse(dialled.flows));
@@ -216,7 +216,7 @@ fn ports(sample: &Sample) -> Vec<Reading> {
     readings
 }
 
-fn controls(sample: &Sample) -> Vec<Reading> {
+fn controls(sample: &ResourceSample) -> Vec<Reading> {
     let Some(offered) = &sample.controls else { return Vec::new() };
     let has_bbr = offered.split(' ').any(|name| name == "bbr");
     let low = (!has_bbr).then(|| format!("the kernel offers {offered}; it should offer bbr, too"));
@@ -266,7 +266,7 @@ mod tests {
     use longhaul_relay::{Load, TunnelLoad};
     use std::time::Duration;
 
-    fn row(name: &str) -> &'static Row {
+    fn row(name: &str) -> &'static ResourceRow {
         ROWS.iter().find(|row| row.name == name).unwrap()
     }
 
@@ -281,9 +281,10 @@ mod tests {
     #[test]
     fn what_is_not_shown_has_no_reading() {
         let shown: Vec<&str> =
-            ROWS.iter().filter(|row| !(row.read)(&Sample::default()).is_empty()).map(|row| row.name).collect();
+            ROWS.iter().filter(|row| !(row.read)(&ResourceSample::default()).is_empty()).map(|row| row.name).collect();
         assert_eq!(shown, ["flows", "pipes", "pipe pages"], "these are the relay's own");
-        let half = Sample { conntrack: Some(3), tcp_pages: Some(4), available: Some(5), ..Sample::default() };
+        let half =
+            ResourceSample { conntrack: Some(3), tcp_pages: Some(4), available: Some(5), ..ResourceSample::default() };
         assert!((row("conntrack").read)(&half).is_empty() && (row("tcp_mem").read)(&half).is_empty());
         assert!((row("memory").read)(&half).is_empty());
     }
@@ -301,8 +302,8 @@ mod tests {
             tunnels: vec![tunnel("a", Some(4)), tunnel("b", None)],
             ..Load::default()
         };
-        let sample = Sample { ports: Some(10), load, ..Sample::default() };
-        let shown = |row: &Row| -> Vec<_> {
+        let sample = ResourceSample { ports: Some(10), load, ..ResourceSample::default() };
+        let shown = |row: &ResourceRow| -> Vec<_> {
             (row.read)(&sample).into_iter().map(|reading| (reading.suffix, reading.used, reading.limit)).collect()
         };
         let all = Some(10.0);
@@ -317,14 +318,14 @@ mod tests {
 
     #[test]
     fn a_low_limit_says_what_it_should_be_and_the_command() {
-        let said = |name: &str, sample: &Sample| {
+        let said = |name: &str, sample: &ResourceSample| {
             let reading = (row(name).read)(sample).swap_remove(0);
             (reading.low.clone(), (row(name).remedy)(&reading))
         };
-        let small = Sample {
+        let small = ResourceSample {
             tcp_wmem: Some([4096, 16384, 4_194_304]),
             controls: Some("reno cubic".into()),
-            ..Sample::default()
+            ..ResourceSample::default()
         };
         let (low, remedy) = said(TCP_WMEM, &small);
         let want = "the largest is 4194304 bytes, which allows one flow at most 42 MB/s over 100 ms; it should be 268435456: \
@@ -334,16 +335,16 @@ mod tests {
                     in /etc/sysctl.d/99-longhaul.conf";
         assert_eq!(remedy, want);
         assert!(said("congestion controls", &small).0.unwrap().ends_with("it should offer bbr, too"));
-        let large = Sample {
+        let large = ResourceSample {
             tcp_rmem: Some([4096, 131_072, MIN_BUFFER]),
             controls: Some("reno bbr".into()),
-            ..Sample::default()
+            ..ResourceSample::default()
         };
         assert_eq!((said(TCP_RMEM, &large).0, said("congestion controls", &large).0), (None, None));
         let held = Throttled { time: Duration::from_millis(1250), of: Duration::from_secs(5) };
-        let held = Sample { cpus: Some(1.0), throttled: Some(held), ..Sample::default() };
+        let held = ResourceSample { cpus: Some(1.0), throttled: Some(held), ..ResourceSample::default() };
         assert!(said("cpu", &held).0.unwrap().contains(" 1.25 s of the last 5 s"));
-        let pages = Sample { tcp_mem: Some([1, 2, 3]), tcp_pages: Some(1), ..Sample::default() };
+        let pages = ResourceSample { tcp_mem: Some([1, 2, 3]), tcp_pages: Some(1), ..ResourceSample::default() };
         assert!(said("tcp_mem", &pages).1.starts_with("sysctl -w net.ipv4.tcp_mem='2 4 6'; "));
     }
 }

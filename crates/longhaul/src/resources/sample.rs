@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Figures of every resource at one moment. `None` where this kernel or container does not show them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct ResourceSample {
     /// Use of the relay's own limits.
     pub(super) load: Load,
     /// Number of open descriptors.
@@ -78,7 +78,7 @@ impl Sampler {
     }
 
     /// Takes a sample. `load` is the relay's part of it, and `process` that of the process.
-    pub(super) fn sample(&mut self, load: Load, process: ProcessFigures, now: Instant) -> Sample {
+    pub(super) fn sample(&mut self, load: Load, process: ProcessFigures, now: Instant) -> ResourceSample {
         let files = &self.files;
         let three = |name| parse::three(&files.sysctl(name)?);
         let number = |name| parse::number(&files.sysctl(name)?);
@@ -90,7 +90,7 @@ impl Sampler {
         };
         let allowed = parse::cpus_allowed(&status).map(|cpus| cpus as f64);
         let limit = groups.cpu.map(|cpu| cpu.limit);
-        let mut sample = Sample {
+        let mut sample = ResourceSample {
             load,
             descriptors: process.descriptors,
             nofile: files.read("/proc/self/limits").and_then(|text| parse::nofile(&text)),
@@ -106,7 +106,7 @@ impl Sampler {
             rss: process.resident,
             available: files.read("/proc/meminfo").and_then(|text| parse::kilobytes(&text, "MemAvailable")),
             group: groups.memory,
-            ..Sample::default()
+            ..ResourceSample::default()
         };
         let throttled = groups.cpu.map(|cpu| cpu.throttled);
         self.processor(&mut sample, Times { at: now, used: process.cpu, throttled });
@@ -114,7 +114,7 @@ impl Sampler {
     }
 
     /// Fills in the processor time since the last sample. `times` are those of now.
-    fn processor(&mut self, sample: &mut Sample, times: Times) {
+    fn processor(&mut self, sample: &mut ResourceSample, times: Times) {
         if let Some(last) = self.last {
             let of = times.at.saturating_duration_since(last.at);
             if !of.is_zero() {
@@ -146,7 +146,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut sampler = Sampler::new(Files::below(root.path().into()));
         let load = Load { flows: 7, ..Load::default() };
-        let want = Sample { load: load.clone(), ..Sample::default() };
+        let want = ResourceSample { load: load.clone(), ..ResourceSample::default() };
         assert_eq!(sampler.sample(load, ProcessFigures::default(), Instant::now()), want);
     }
 

@@ -1,7 +1,7 @@
 //! Which resources are nearly used up: from 80 % of the limit on, until less than 70 % is in use.
 
-use super::row::{ROWS, Reading, Row};
-use super::sample::Sample;
+use super::row::{ROWS, Reading, ResourceRow};
+use super::sample::ResourceSample;
 use super::state::ResourceState;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) struct Crossing {
 impl Watch {
     /// Returns the state of every resource of `sample`, and those that have crossed a mark since the last call. `now` is in
     /// seconds since 1970.
-    pub(super) fn look(&mut self, sample: &Sample, now: f64) -> (Vec<ResourceState>, Vec<Crossing>) {
+    pub(super) fn look(&mut self, sample: &ResourceSample, now: f64) -> (Vec<ResourceState>, Vec<Crossing>) {
         let (mut states, mut crossings, mut near) = (Vec::new(), Vec::new(), BTreeMap::new());
         for row in ROWS {
             for reading in (row.read)(sample) {
@@ -75,7 +75,7 @@ fn share(reading: &Reading) -> f64 {
     }
 }
 
-fn state(row: &Row, reading: &Reading, name: String, since: Option<f64>) -> ResourceState {
+fn state(row: &ResourceRow, reading: &Reading, name: String, since: Option<f64>) -> ResourceState {
     let (used, limit) = (reading.used.unwrap_or_default(), reading.limit.unwrap_or_default());
     let near = since.map(|_| {
         let (percent, unit) = (100.0 * share(reading), row.unit);
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
     use longhaul_relay::{AddressLoad, Load};
 
-    fn with_flows(flows: u64) -> Sample {
-        Sample { load: Load { flows, max_flows: 100, ..Load::default() }, ..Sample::default() }
+    fn with_flows(flows: u64) -> ResourceSample {
+        ResourceSample { load: Load { flows, max_flows: 100, ..Load::default() }, ..ResourceSample::default() }
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_warning_names_the_value_and_the_remedy_the_command() {
         let (states, _) =
-            Watch::default().look(&Sample { descriptors: Some(210), nofile: Some(256), ..with_flows(0) }, 0.0);
+            Watch::default().look(&ResourceSample { descriptors: Some(210), nofile: Some(256), ..with_flows(0) }, 0.0);
         assert_eq!(states[0].warning.as_deref(), Some("82 % in use: 210 of 256 descriptors"));
         let want = "now: prlimit --pid PID --nofile=512, then longhaul reload; to keep it: LimitNOFILE=512 (systemctl edit longhaul)";
         assert_eq!(states[0].remedy.as_deref(), Some(want));
@@ -141,24 +141,24 @@ mod tests {
         let dialled = AddressLoad { source: None, address: "192.0.2.1:22".parse().unwrap(), flows: 9 };
         let load = Load { dialled: vec![dialled], ..Load::default() };
         let mut watch = Watch::default();
-        let (_, near) = watch.look(&Sample { ports: Some(10), load, ..Sample::default() }, 0.0);
+        let (_, near) = watch.look(&ResourceSample { ports: Some(10), load, ..ResourceSample::default() }, 0.0);
         assert_eq!((near.len(), near[0].is_near), (1, true));
         assert_eq!(near[0].state.kind, "ephemeral ports");
-        let (_, free) = watch.look(&Sample { ports: Some(10), ..Sample::default() }, 1.0);
+        let (_, free) = watch.look(&ResourceSample { ports: Some(10), ..ResourceSample::default() }, 1.0);
         assert_eq!((free.len(), free[0].is_near), (1, false));
         assert_eq!(free[0].state.name, "ephemeral ports to 192.0.2.1:22");
-        assert!(watch.look(&Sample::default(), 2.0).1.is_empty());
+        assert!(watch.look(&ResourceSample::default(), 2.0).1.is_empty());
     }
 
     #[test]
     fn a_limit_of_zero_or_none_is_never_near() {
-        let none = Sample { load: Load { pipe_pages: 9, ..Load::default() }, ..Sample::default() };
+        let none = ResourceSample { load: Load { pipe_pages: 9, ..Load::default() }, ..ResourceSample::default() };
         assert!(Watch::default().look(&none, 0.0).1.is_empty());
     }
 
     #[test]
     fn a_buffer_that_a_connection_needs_warns() {
-        let sample = Sample { tcp_wmem: Some([1, 2, 268_435_456]), ..Sample::default() };
+        let sample = ResourceSample { tcp_wmem: Some([1, 2, 268_435_456]), ..ResourceSample::default() };
         let (mut states, _) = Watch::default().look(&sample, 0.0);
         need(&mut states, "tcp_wmem", 0);
         need(&mut states, "none", 1);

@@ -29,7 +29,6 @@ pub(super) static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
         section("## Next hops", [NEXT_HOP, &hops].concat()),
         section("## Verify", [VERIFY, &counters(&["verify_failures"]), LAST_PROBE].concat()),
         section("## Resources", RESOURCE.to_vec()),
-        section("## The admin part", ADMIN.to_vec()),
     ]
 });
 
@@ -363,25 +362,6 @@ const RESOURCE: &[Metric] = &[
         |scrape, out| out.resources(scrape, |resource| Some(resource.warning.is_some())),
     )
     .by(&["resource"]),
-];
-
-const ADMIN: &[Metric] = &[
-    Metric::counter("longhaul_admin_requests", "Requests answered, also with an error.", |scrape, out| {
-        out.add(&[], scrape.snapshot.admin.requests);
-    }),
-    Metric::counter("longhaul_admin_refused", "Connections of other users to the control socket.", |scrape, out| {
-        out.add(&[], scrape.snapshot.admin.refused);
-    }),
-    Metric::counter("longhaul_admin_malformed", "Connections that sent no valid request in time.", |scrape, out| {
-        out.add(&[], scrape.snapshot.admin.malformed);
-    }),
-    Metric::counter(
-        "longhaul_admin_displaced",
-        "Connections closed because a newer one needed their place.",
-        |scrape, out| {
-            out.add(&[], scrape.snapshot.admin.displaced);
-        },
-    ),
 ];
 
 #[cfg(test)]
