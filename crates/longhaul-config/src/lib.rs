@@ -24,7 +24,6 @@ pub use config::{Admin, Config, Probe, Resolver};
 pub use document::{Message, Place, Problem, Refused, Severity};
 pub use file::{DEFAULT_PATH, Loaded, control_socket, load, load_from, parse};
 pub use keys::{Remark, Syntax, daemon_remarks, remarks};
-pub use loops::covers_same;
 pub use read::read;
 pub use summary::summary;
 pub use tunnel::{Check, CheckBy, Ftp, NextHop, Protocol, Tunnel};

@@ -4,17 +4,6 @@ use crate::tunnel::{NextHop, Tunnel};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Returns whether two listeners conflict: they have the same port, and one address covers the other.
-pub fn covers_same(a: SocketAddr, b: SocketAddr) -> bool {
-    let covers = |a: IpAddr, b: IpAddr| match a {
-        // A relay that listens on [::] also takes IPv4.
-        IpAddr::V6(any) if any.is_unspecified() => true,
-        IpAddr::V4(any) if any.is_unspecified() => b.to_canonical().is_ipv4(),
-        one => one.to_canonical() == b.to_canonical(),
-    };
-    a.port() == b.port() && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
-}
-
 /// Returns whether a dial to `hop` would reach the listener itself. `is_here` tells whether this host has an address.
 pub(crate) fn leads_back(listen: SocketAddr, hop: &NextHop, is_here: &dyn Fn(IpAddr) -> bool) -> bool {
     let host = match hop.host.parse::<IpAddr>() {

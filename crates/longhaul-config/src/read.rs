@@ -5,6 +5,7 @@ use crate::document::{self, Field, Findings, Places, Problem, Severity, Shape, W
 use crate::keys::{self, ADMIN, DAEMON, PROBE, Remark, Row, Syntax, TUNNEL};
 use crate::loops;
 use crate::tunnel::Tunnel;
+use longhaul_core::reload::covers_same;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -74,7 +75,7 @@ fn section<M>(findings: &mut Findings<'_>, given: &Written<'_>, section: &Sectio
 
 /// Adds an error if a tunnel listens on the address of the HTTP listener.
 fn same_port(findings: &mut Findings<'_>, place: Range<usize>, listen: SocketAddr, tunnels: &[Tunnel]) {
-    if let Some(tunnel) = tunnels.iter().find(|tunnel| loops::covers_same(tunnel.listen, listen)) {
+    if let Some(tunnel) = tunnels.iter().find(|tunnel| covers_same(tunnel.listen, listen)) {
         let (written, name) = (findings.written(&place), &tunnel.name);
         let text = format!("admin.listen = {written}: tunnel \"{name}\" listens there; write another port");
         findings.error(place, text);
@@ -142,7 +143,7 @@ fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places])
         }
         // A tunnel without a place for `listen` has a placeholder address, which conflicts with nothing.
         let taken = |(other, place): &(&Tunnel, &Places)| {
-            place.find("listen").is_some() && loops::covers_same(tunnel.listen, other.listen)
+            place.find("listen").is_some() && covers_same(tunnel.listen, other.listen)
         };
         if let (Some(span), Some((other, _))) = (place.find("listen"), earlier().find(taken)) {
             let written = findings.written(&span);

@@ -8,6 +8,7 @@ use longhaul_core::caps::Bandwidth;
 use longhaul_core::ftp::Mode;
 use longhaul_core::next_hop::{HopKey, Member, POLICIES, Policy};
 use longhaul_core::proxy_header::{Accepts, Version};
+use longhaul_core::reload::Listens;
 use longhaul_core::sources::Limits;
 use longhaul_units::Rate;
 use std::fmt;
@@ -222,6 +223,21 @@ impl Tunnel {
             Leg::Accept => &self.accept,
             Leg::Dial => &self.dial,
         }
+    }
+}
+
+impl Listens for Tunnel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// Not every option can be changed on a listening socket of Multipath TCP.
+    fn can_become(&self, next: &Tunnel) -> bool {
+        self.accept == next.accept || !next.mptcp(Leg::Accept) && next.accept.follow_live(&self.accept)
     }
 }
 

@@ -10,7 +10,7 @@
 //! the settings of hosts that limit a path. [`caps`] divides bandwidth caps among the flows. [`silence`] decides when a silent peer is probed, [`stall`] when a flow has made
 //! no progress for too long, and [`closing`] when a leg that ends is looked at. [`ftp`] rewrites the addresses in control
 //! connections of FTP. [`health`] tells whether a next hop, a tunnel and the daemon are well. [`wire`] has the formats of what relays send each other, [`ration`] limits how often they answer a
-//! probe, and [`places`] how many at a time.
+//! probe, and [`places`] how many at a time. [`reload`] decides what a new configuration does with each tunnel.
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +30,7 @@ pub mod places;
 pub mod proxy_header;
 pub mod pump;
 pub mod ration;
+pub mod reload;
 pub mod silence;
 pub mod sources;
 pub mod stall;

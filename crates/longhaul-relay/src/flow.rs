@@ -308,7 +308,7 @@ mod tests {
         // As our own listener sets it.
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
         let relay = Relay::new(100);
-        tokio::spawn(run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ()));
+        tokio::spawn(run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
         // The flow dials in its first turn. It gets no other turn before the next await here.
         tokio::task::yield_now().await;
         let mut answers = server.accept().unwrap().0;
@@ -333,7 +333,7 @@ mod tests {
         drop(client);
         let relay = Relay::new(100);
         let (accept, dial) = (Arc::new(accept), Arc::new(dial));
-        let live = Live::begin(relay.clone(), relay.tunnel(Arc::new(tunnel)), peer.into(), &accept);
+        let live = Live::begin(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), peer.into(), &accept);
         live.flow.connected(0, next_hop, &dial);
         assert_eq!(carry_ftp(&live, &accept, &dial, ()).await.0, How::Reset(Leg::Accept));
         drop((live, accept, dial));
@@ -356,7 +356,7 @@ mod tests {
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
         let relay = Relay::new(100);
         let view = || relay.flows().pop().unwrap();
-        let task = run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ());
+        let task = run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ());
         assert!(view().state == FlowStateName::Dialling && view().next_hop.is_none() && view().dial.is_none());
         let flow = tokio::spawn(task);
         let (far, dial_local) = server.accept().await.unwrap();
@@ -410,7 +410,7 @@ mod tests {
         let (accept, peer) = ours.accept().await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         let relay = Relay::new(100);
-        let flow = tokio::spawn(run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ()));
+        let flow = tokio::spawn(run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
         let (far, _) = server.accept().await.unwrap();
         pass(&client, &far).await;
 

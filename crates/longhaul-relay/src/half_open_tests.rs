@@ -51,7 +51,7 @@ async fn begin(protocol: Protocol) -> Carried {
     let (accept, peer) = ours.accept().await.unwrap();
     let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
     let relay = Relay::new(100);
-    let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ()));
+    let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
     let (far, _) = server.accept().await.unwrap();
     pass(&client, &far).await;
     Carried { relay, flow, client, far }

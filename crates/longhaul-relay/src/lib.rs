@@ -4,6 +4,7 @@
 //! the accept leg to the dial leg. A byte goes `accept`, `flow`, `reach`, `carry`. Each folder uses only those below it:
 //!
 //! ```text
+//! serve    applies a configuration: listeners, checks and probes of each tunnel
 //! accept   listening sockets, permits, the allow-list, the PROXY header   (one task a tunnel)
 //! flow     one flow, from the accepted connection to its end              (one task a flow)
 //! ftp      rewrites a control connection, runs its data connections as flows
@@ -36,10 +37,10 @@ mod names;
 mod probe;
 mod random;
 mod reach;
+mod serve;
 mod state;
 pub mod verify;
 
-pub use accept::{Activated, BindError, Handle, Listener, Serving};
 pub use leg::LegState;
 pub use live::{
     Bucket, COUNTERS, Counter, CounterValues, Counters, Distributions, FlowState, FlowStateName, HistogramValues, How,
@@ -47,6 +48,5 @@ pub use live::{
 };
 pub use lock::lock;
 pub use names::{Unresolved, unresolved};
-pub use probe::Verifier;
-pub use reach::Checks;
-pub use state::{AddressLoad, GroupView, HopsView, Load, Relay, ServedTunnel, TunnelLoad};
+pub use serve::{Applied, BindError, Refused};
+pub use state::{AddressLoad, GroupView, HopsView, Load, Relay, TunnelLoad, Tunnels};

@@ -132,8 +132,8 @@ mod tests {
 
     fn arrived(relay: &Arc<Relay>, accept: Stream, server: SocketAddr) -> Arrived {
         let hop = NextHop::new(server.ip().to_string(), server.port());
-        let tunnel = relay.tunnel(Arc::new(Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop])));
-        relay.permit(std::slice::from_ref(&tunnel));
+        let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop])));
+        relay.tunnels.set(vec![tunnel.clone()]);
         let permit = tunnel.try_enter().unwrap();
         let peer = SockRef::from(&accept).peer_addr().unwrap().as_socket().unwrap();
         Arrived { relay: relay.clone(), tunnel, accept, peer, permit }

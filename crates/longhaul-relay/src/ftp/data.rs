@@ -400,7 +400,7 @@ mod tests {
         let (peer, next_hop) = (client.local_addr().unwrap(), server.local_addr().unwrap());
         let tunnel = Tunnel::new("files", peer, vec![NextHop::new(next_hop.ip().to_string(), next_hop.port())]);
         let (accept, dial) = (Arc::new(accept), Arc::new(dial));
-        let tunnel = relay.tunnel(Arc::new(tunnel));
+        let tunnel = relay.tunnels.open(Arc::new(tunnel));
         let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, peer, &accept);
         flow.connected(0, next_hop, &dial);
         let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };

@@ -2,6 +2,7 @@
 
 use super::places::Place;
 use super::ports;
+use crate::leg::queue;
 use crate::leg::setup;
 use crate::leg::stream::{Stream, watched};
 use crate::live::client::Client;
@@ -9,11 +10,9 @@ use crate::live::data_peer::{DataPeer, Met, Naming};
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_core::ftp::{Refused, Rules, Side};
-use longhaul_sys::activation;
+use longhaul_sys::SysError;
 use socket2::Socket;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
@@ -102,33 +101,16 @@ impl DataListener {
 
     /// Waits for the data connection. Resets every other connection.
     async fn admit(&self) -> (Stream, SocketAddr) {
+        let cannot_accept = |err: &SysError| self.cannot_accept(err);
         loop {
-            let accepted = self.accept().await;
-            let (socket, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(err) => {
-                    self.cannot_accept(&err);
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
-                }
-            };
+            let (socket, peer, ()) = queue::next(&self.listener, &cannot_accept).await;
             if let Err(why) = self.rules.admit_host(self.listening.from, peer.ip().to_canonical()) {
                 self.refuse(peer, &why);
                 continue;
             }
             match Stream::new(socket) {
                 Ok(stream) => return (stream, peer),
-                Err(err) => self.cannot_accept(&err),
-            }
-        }
-    }
-
-    async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
-        loop {
-            let mut ready = self.listener.readable().await?;
-            if let Ok(accepted) = ready.try_io(|listener| activation::accept(listener.as_fd())) {
-                let (socket, peer) = accepted?;
-                return Ok((socket.into(), peer));
+                Err(err) => self.cannot_accept(&setup::failed("accept", &err)),
             }
         }
     }
@@ -151,12 +133,11 @@ impl DataListener {
         }
     }
 
-    fn cannot_accept(&self, err: &io::Error) {
+    fn cannot_accept(&self, err: &SysError) {
         let Listening { relay, tunnel, .. } = &self.listening;
         tunnel.counters.count(|counters| &counters.accept_errors);
         let tunnel = &tunnel.settings.name;
         if let Some(more) = relay.lines.accept.pass(tunnel, Instant::now()) {
-            let err = setup::failed("accept", err);
             warn!(tunnel = %tunnel, %err, more, "cannot accept an FTP data connection, trying again");
         }
     }
@@ -247,9 +228,6 @@ pub(super) fn register(listener: Socket) -> Result<Listener, String> {
     listener.map(Arc::new).map_err(|err| format!("epoll_ctl(EPOLL_CTL_ADD): {err}"))
 }
 
-/// Pause after accept(2) has failed.
-const PAUSE: Duration = Duration::from_millis(100);
-
 #[cfg(test)]
 mod tests {
     use super::super::places::Places;
@@ -297,7 +275,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_listener_to_which_nobody_comes_is_closed_and_gives_its_place_back() {
         let relay = Relay::new(1000);
-        let tunnel = relay.tunnel(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
+        let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
         let places = Places::new(&tunnel);
         let [listeners, unused] = [&tunnel.counters.ftp_listeners_now, &tunnel.counters.ftp_unused];
         for (number, side, seconds) in [(1, Side::Client, 60), (2, Side::Server, 600)] {
@@ -314,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_does_not_come_is_counted_at_the_end_of_its_control_connection_and_a_server_is_not() {
         let relay = Relay::new(1000);
-        let tunnel = relay.tunnel(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
+        let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
         for (side, unused) in [(Side::Server, 0), (Side::Client, 1)] {
             let (data_listener, _, prepared) = data_listener(&relay, &tunnel, &Places::new(&tunnel), side);
             drop(data_listener.serve(prepared));

@@ -49,7 +49,7 @@ impl Meeting {
         let ((accept, peer), (dial, server)) = both.ok()?;
         let to = vec![NextHop::new(server.ip().to_canonical().to_string(), server.port())];
         let settings = Tunnel { to, ..Tunnel::clone(&prepared.tunnel.settings) };
-        prepared.tunnel = Arc::new(prepared.tunnel.with(Arc::new(settings)));
+        prepared.tunnel = Arc::new(prepared.tunnel.beside(Arc::new(settings)));
         Some(prepared.start(accept, peer, Some((dial, server))))
     }
 }

@@ -75,8 +75,8 @@ mod tests {
 
     fn ftp(relay: &Relay, max_flows: Option<usize>) -> Arc<ServedTunnel> {
         let settings = Tunnel::new("files", ([127, 0, 0, 1], 0).into(), Vec::new());
-        let tunnel = relay.tunnel(Arc::new(Tunnel { protocol: Protocol::Ftp, max_flows, ..settings }));
-        relay.permit(std::slice::from_ref(&tunnel));
+        let tunnel = relay.tunnels.open(Arc::new(Tunnel { protocol: Protocol::Ftp, max_flows, ..settings }));
+        relay.tunnels.set(vec![tunnel.clone()]);
         tunnel
     }
 
@@ -125,7 +125,7 @@ mod tests {
     fn data_connections_do_not_count_in_max_flows() {
         let relay = Relay::new(1000);
         let tunnel = ftp(&relay, None);
-        relay.limit_flows(Some(2));
+        relay.share_out(None, Some(2));
         let mut controls: Vec<_> = std::iter::from_fn(|| tunnel.try_enter().ok()).collect();
         assert_eq!(controls.len(), 2);
         let places = Places::new(&Arc::new(()));

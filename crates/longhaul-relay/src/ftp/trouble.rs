@@ -56,7 +56,7 @@ mod tests {
         let (naming, address) = (Arc::<Naming>::default(), peer.local_addr().unwrap());
         let (has_dialled, met) = (watch::channel(false).0, Mutex::new(None));
         let client = Client::Data(Box::new(DataPeer { address, is_server, naming: naming.clone(), has_dialled, met }));
-        let tunnel = relay.tunnel(Arc::new(Tunnel::new("files", address, Vec::new())));
+        let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("files", address, Vec::new())));
         let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, client, &Arc::new(accept));
         note_failed_dial(&tunnel, &flow, &Unanswered { why: "10.20.20.20:6899".into(), kind, address: None });
         before(&naming);

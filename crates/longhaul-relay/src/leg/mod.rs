@@ -10,6 +10,7 @@ pub(crate) mod leg_state;
 pub(crate) mod local_ports;
 pub(crate) mod low_water;
 pub(crate) mod peek;
+pub(crate) mod queue;
 pub(crate) mod race;
 pub(crate) mod sample;
 pub(crate) mod setup;

@@ -1,15 +1,10 @@
 //! Results of the probes that the daemon makes of its own tunnels. They survive a reload and a drain.
 
 use crate::lock::lock;
-use longhaul_config::Tunnel;
 use longhaul_core::health::{Cause, ProbeFacts, ProbeResult, Stage, Whereabouts};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
-
-/// The results of all tunnels, by name.
-#[derive(Debug, Default)]
-pub(crate) struct Verified(Mutex<BTreeMap<String, Arc<History>>>);
 
 /// The results of one tunnel.
 #[derive(Debug)]
@@ -31,40 +26,12 @@ pub struct VerifyView {
     relays_answered: bool,
 }
 
-impl Verified {
-    /// Returns the history of `tunnel`, which is probed from now on. A probe takes up to `timeout`.
-    pub(crate) fn begin(&self, tunnel: &str, interval: Duration, timeout: Duration) -> Arc<History> {
-        let mut histories = lock(&self.0);
-        let history = histories.entry(tunnel.into()).or_insert_with(|| Arc::new(History::new(interval)));
-        let mut view = history.view_mut();
-        (view.facts.interval, view.facts.timeout) = (interval, timeout);
-        drop(view);
-        history.clone()
-    }
-
-    /// Forgets the histories of all tunnels but those of `tunnels` that are probed.
-    pub(crate) fn keep(&self, tunnels: &[Arc<Tunnel>]) {
-        let is_probed = |name: &str| tunnels.iter().any(|tunnel| tunnel.name == name && tunnel.verify.is_some());
-        lock(&self.0).retain(|name, _| is_probed(name));
-    }
-
-    /// Returns the results of each tunnel that is probed.
-    pub(crate) fn views(&self) -> BTreeMap<String, VerifyView> {
-        let histories = lock(&self.0).clone();
-        histories.into_iter().map(|(name, history)| (name, history.view())).collect()
-    }
-
-    /// Returns whether a listener accepts nothing although its process runs.
-    pub(crate) fn is_stuck(&self) -> bool {
-        lock(&self.0).values().any(|history| history.view_mut().unaccepted >= STUCK_AFTER)
-    }
-}
-
-impl History {
-    fn new(interval: Duration) -> History {
+impl Default for History {
+    /// Returns a history without results.
+    fn default() -> History {
         let facts = ProbeFacts {
             since: SystemTime::now(),
-            interval,
+            interval: Duration::ZERO,
             timeout: Duration::ZERO,
             hindrance: None,
             address: Whereabouts::Here,
@@ -73,6 +40,19 @@ impl History {
         };
         let (results, unaccepted, hops, relays_answered) = (Arc::default(), 0, None, false);
         History(Mutex::new(VerifyView { facts, results, unaccepted, hops, relays_answered }))
+    }
+}
+
+impl History {
+    /// Records that the tunnel is probed every `interval` from now on, and that a probe takes up to `timeout`.
+    pub(crate) fn begin(&self, interval: Duration, timeout: Duration) {
+        let mut view = self.view_mut();
+        (view.facts.interval, view.facts.timeout) = (interval, timeout);
+    }
+
+    /// Returns whether the listener accepts nothing although the process runs.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.view_mut().unaccepted >= STUCK_AFTER
     }
 
     /// Begins the results of a path with `hops` relays after the first. Forgets the results of a path with another number of
@@ -198,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_change_is_between_whole_and_broken_or_to_another_stage_or_cause() {
-        let history = History::new(Duration::from_secs(1));
+        let history = History::default();
         let (wan, lan) = (Some(Stage::Link(0)), Some(Stage::Lan));
         let changes = [wan, wan, lan, None, None, lan].map(|stage| history.add(outcome(stage)));
         assert_eq!(changes, [true, false, true, true, false, true]);
@@ -209,12 +189,12 @@ mod tests {
         let last = view.results.back().unwrap();
         assert_eq!((last.stage().as_deref(), last.cause()), (Some("LAN"), Some("no answer")));
         assert_eq!(view.facts.since, view.results[6].at);
-        assert!(History::new(Duration::from_secs(1)).add(outcome(None)), "the first result");
+        assert!(History::default().add(outcome(None)), "the first result");
     }
 
     #[test]
     fn results_of_a_path_with_another_number_of_relays_are_forgotten() {
-        let history = History::new(Duration::from_secs(1));
+        let history = History::default();
         history.of_path(1);
         assert!(history.add(outcome(Some(Stage::Relay(1)))) && !history.relays_answered());
         history.add(outcome(None));
@@ -229,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_hindrance_is_news_once_and_its_end_too_and_a_backup_has_neither() {
-        let history = History::new(Duration::from_secs(1));
+        let history = History::default();
         let hindered = || history.hindered("refused".into());
         assert_eq!([hindered(), hindered(), history.unhindered(), history.unhindered()], [true, false, true, false]);
         history.elsewhere("192.0.2.7 is elsewhere".into());
@@ -244,7 +224,7 @@ mod tests {
 
     #[test]
     fn an_address_that_returns_hinders_until_the_next_result_and_is_no_news() {
-        let history = History::new(Duration::from_secs(1));
+        let history = History::default();
         let returned = || history.returned(|| "192.0.2.7 is back".into());
         let state = || (history.view().facts.address, history.view().facts.hindrance);
         returned();
@@ -264,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_hundred_results_are_kept() {
-        let history = History::new(Duration::from_secs(1));
+        let history = History::default();
         (0..150).for_each(|number| assert_eq!(history.add(outcome(None)), number == 0));
         let view = history.view();
         assert!(Arc::ptr_eq(&view.results, &history.view().results), "views share the results");
@@ -276,14 +256,9 @@ mod tests {
 
     #[test]
     fn a_listener_is_stuck_after_two_probes_and_until_it_takes_one() {
-        let verified = Verified::default();
-        let history = verified.begin("one", Duration::from_secs(1), Duration::ZERO);
+        let history = History::default();
         assert_eq!([false, false, false].map(|accepted| history.accepted(accepted)), [false, true, false]);
-        assert!(verified.is_stuck());
-        assert!(!history.accepted(true) && !verified.is_stuck());
-        history.accepted(false);
-        history.accepted(false);
-        verified.keep(&[]);
-        assert!(!verified.is_stuck() && verified.views().is_empty(), "the tunnel is gone");
+        assert!(history.is_stuck());
+        assert!(!history.accepted(true) && !history.is_stuck());
     }
 }

@@ -65,6 +65,11 @@ impl Names {
         }
     }
 
+    /// Returns how names are resolved.
+    pub(crate) fn choice(&self) -> Option<Choice> {
+        lock(&self.0).resolver.choice()
+    }
+
     /// Returns the addresses of `next_hop` in the order in which to dial them. Waits for an answer for up to `patience`,
     /// and only if there is none from before. Counts in `counters` an answer that has expired.
     ///

@@ -29,6 +29,11 @@ impl Resolver {
         Resolver { choice, dns: Mutex::default(), exchanges: Arc::new(Semaphore::new(MAX_EXCHANGES)) }
     }
 
+    /// Returns its choice.
+    pub(super) fn choice(&self) -> Option<Choice> {
+        self.choice
+    }
+
     /// Asks for `question`. DNS has [`QUERY_LIMIT`]; getaddrinfo(3) has no limit.
     pub(super) async fn resolve(&self, question: &Question) -> Reply<Targets> {
         // A panic of a read is as good as files that cannot be read.

@@ -78,7 +78,7 @@ fn is_from_here(relay: &Relay, flow: &Flow, accept: &Stream) -> bool {
     }
     // Not always the address that the client connected to: a connection to a secondary address comes from the primary one.
     let peer = SockRef::from(accept).peer_addr().ok().and_then(|peer| peer.as_socket());
-    peer.is_some_and(|peer| relay.served.has_here(peer) == Ok(true))
+    peer.is_some_and(|peer| relay.tunnels.loop_guard.has_here(peer) == Ok(true))
 }
 
 /// Answer to a preface.
@@ -460,7 +460,7 @@ mod tests {
         let (done, waits) = channel::<()>();
         let still = tokio::task::spawn_blocking(move || waits.recv());
         let relay = Relay::new(100);
-        let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnel(Arc::new(tunnel)), accept, peer, ()));
+        let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
         tokio::task::yield_now().await;
         let resets = server.accept().unwrap().0;
         SockRef::from(&resets).set_linger(Some(Duration::ZERO)).unwrap();

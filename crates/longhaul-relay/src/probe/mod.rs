@@ -6,6 +6,4 @@
 
 pub(crate) mod answer;
 mod proof;
-mod verifier;
-
-pub use verifier::Verifier;
+pub(crate) mod verifier;

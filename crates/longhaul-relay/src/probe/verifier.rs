@@ -10,33 +10,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 use tracing::{debug, error, info, warn};
 
-/// The task that probes a tunnel. Dropping it ends the probes.
-#[derive(Debug)]
-pub struct Verifier(JoinHandle<()>);
-
-impl Verifier {
-    /// Begins to probe `tunnel`, if it has `verify`. The results are added to those of the tunnel with its name.
-    pub fn begin(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>) -> Option<Verifier> {
-        let settings = &tunnel.settings;
-        let interval = settings.verify?;
-        let Plan { limit, hops, .. } = Plan::of_own(settings);
-        // A probe that fails is made twice if there is another next hop.
-        let timeout = if settings.to.len() > 1 { limit.saturating_mul(2) } else { limit };
-        let history = relay.verified.begin(&settings.name, interval, timeout);
-        history.of_path(hops);
-        let probed = Probed { relay: relay.clone(), tunnel: tunnel.clone(), history };
-        Some(Verifier(tokio::spawn(probed.run(interval))))
-    }
-}
-
-impl Drop for Verifier {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// Begins to probe `tunnel`, if it has `verify`, until it is not in the list any more.
+pub(crate) fn begin(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>) {
+    let settings = &tunnel.settings;
+    let (Some(interval), Some(history)) = (settings.verify, tunnel.history.clone()) else { return };
+    let Plan { limit, hops, .. } = Plan::of_own(settings);
+    // A probe that fails is made twice if there is another next hop.
+    let timeout = if settings.to.len() > 1 { limit.saturating_mul(2) } else { limit };
+    history.begin(interval, timeout);
+    history.of_path(hops);
+    let probed = Probed { relay: relay.clone(), tunnel: tunnel.clone(), history };
+    relay.tunnels.run_while_listed(tunnel, probed.run(interval));
 }
 
 /// A tunnel that is probed.
@@ -92,7 +79,7 @@ impl Probed {
 
     /// Returns whether `address` does not belong to this host. False if the kernel does not say.
     fn is_elsewhere(&self, address: SocketAddr) -> bool {
-        self.relay.served.has_here(address).is_ok_and(|is_here| !is_here)
+        self.relay.tunnels.loop_guard.has_here(address).is_ok_and(|is_here| !is_here)
     }
 
     fn left(&self, address: SocketAddr) {
@@ -114,7 +101,7 @@ impl Probed {
     /// about the tunnel.
     async fn probe_by(&self, plan: Plan) {
         // A backup relay listens on an address that it does not have yet.
-        match self.relay.served.has_here(plan.address) {
+        match self.relay.tunnels.loop_guard.has_here(plan.address) {
             Ok(true) => self.returned(plan.address),
             Ok(false) => return self.left(plan.address),
             Err(err) => return self.hinder(err.to_string()),
@@ -253,9 +240,12 @@ mod tests {
         let relay = Relay::new(100);
         let mut tunnel = Tunnel::new("one", listen, vec![NextHop::new("192.0.2.1", 1)]);
         tunnel.verify = Some(Duration::from_secs(1));
-        let history = relay.verified.begin("one", Duration::from_secs(1), Duration::ZERO);
-        let tunnel = relay.tunnel(Arc::new(Tunnel { max_flows: Some(max_flows), ..tunnel }));
-        relay.permit(std::slice::from_ref(&tunnel));
+        let history = Arc::<History>::default();
+        let tunnel = relay.tunnels.open(Arc::new(Tunnel { max_flows: Some(max_flows), ..tunnel }));
+        let mut tunnel = ServedTunnel::clone(&tunnel);
+        tunnel.history = Some(history.clone());
+        let tunnel = Arc::new(tunnel);
+        relay.tunnels.set(vec![tunnel.clone()]);
         Probed { relay, tunnel, history }
     }
 
@@ -278,9 +268,9 @@ mod tests {
         drop(permit);
         probed.probe().await;
         assert_eq!(broken_at(&probed), Some(("near relay".into(), "no answer")));
-        assert!(!probed.relay.is_stuck());
+        assert!(!probed.relay.tunnels.is_stuck());
         probed.probe().await;
-        assert!(probed.relay.is_stuck());
+        assert!(probed.relay.tunnels.is_stuck());
     }
 
     #[tokio::test]
@@ -292,7 +282,7 @@ mod tests {
         probed.probe().await;
         probed.probe().await;
         assert_eq!(broken_at(&probed), Some(("near relay".into(), "refused")));
-        assert!(!probed.relay.is_stuck());
+        assert!(!probed.relay.tunnels.is_stuck());
         let elsewhere = self::probed("192.0.2.7:6000".parse().unwrap(), 1);
         elsewhere.probe().await;
         let view = elsewhere.history.view();
@@ -375,7 +365,7 @@ mod tests {
                 probed.probe().await;
             }
             assert_eq!(broken_at(&probed), want.map(|(stage, cause)| (stage.into(), cause)));
-            assert!(!probed.relay.is_stuck(), "{next:?}");
+            assert!(!probed.relay.tunnels.is_stuck(), "{next:?}");
         }
     }
 }

@@ -16,30 +16,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::net::TcpStream;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// The task that checks a tunnel's next hops. Dropping it ends the checks.
-#[derive(Debug)]
-pub struct Checks(JoinHandle<()>);
-
-impl Checks {
-    /// Begins to check the next hops of `tunnel`, if it has checks. If it has none, the states that earlier checks have set
-    /// end.
-    pub fn begin(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>) -> Option<Checks> {
-        match tunnel.settings.check.by {
-            Some(CheckBy::Tcp | CheckBy::Verify) => Some(Checks(tokio::spawn(run(relay.clone(), tunnel.clone())))),
-            None => {
-                tunnel.hops.unchecked();
-                None
-            }
+/// Begins to check the next hops of `tunnel`, if it has checks, until it is not in the list any more. If it has none, the states
+/// that earlier checks have set end.
+pub(crate) fn begin(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>) {
+    match tunnel.settings.check.by {
+        Some(CheckBy::Tcp | CheckBy::Verify) => {
+            relay.tunnels.run_while_listed(tunnel, run(relay.clone(), tunnel.clone()))
         }
-    }
-}
-
-impl Drop for Checks {
-    fn drop(&mut self) {
-        self.0.abort();
+        None => tunnel.hops.unchecked(),
     }
 }
 
@@ -70,7 +57,7 @@ async fn check(relay: &Relay, served: &ServedTunnel, hop: usize) -> Option<Resul
     let tunnel = &*served.settings;
     let timeout = tunnel.check.timeout;
     let unresolved = |why| Some(Err(Failed { what: FailureKind::Unresolved.name().into(), why }));
-    let addresses = match relay.addresses(&tunnel.to[hop], timeout, &served.counters).await {
+    let addresses = match relay.tunnels.names.addresses(&tunnel.to[hop], timeout, &served.counters).await {
         Ok(addresses) if !addresses.is_empty() => addresses,
         Ok(_) => return unresolved("its name has no address".into()),
         Err(err) => return unresolved(format!("cannot be resolved: {err}")),

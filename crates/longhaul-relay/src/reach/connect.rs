@@ -81,7 +81,7 @@ pub(crate) fn begin(
     address: SocketAddr,
     first_bytes: &[u8],
 ) -> Result<(Stream, usize), Failure> {
-    let back = relay.served.leads_back(tunnel, address);
+    let back = relay.tunnels.leads_back(tunnel, address);
     if back.map_err(|err| Failure::here(format!("cannot tell whether this leads back: {err}")))? {
         let text = "this leads back to the tunnel's own listener: every flow would dial itself";
         return Err(Failure::here(text));

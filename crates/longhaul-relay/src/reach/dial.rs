@@ -149,7 +149,8 @@ impl Dial<'_> {
         let ended = match step {
             Step::Resolve { hop } => {
                 let Tunnel { to, connect_timeout, .. } = self.tunnel;
-                let addresses = self.relay.addresses(&to[hop], *connect_timeout, &self.served.counters).await;
+                let addresses =
+                    self.relay.tunnels.names.addresses(&to[hop], *connect_timeout, &self.served.counters).await;
                 Ended::Resolved { hop, addresses }
             }
             Step::Connect { hop, address } => self.connect(hop, address, is_alone).await,
@@ -265,7 +266,7 @@ impl<'a> Attempts<'a> {
         let next_hop = &self.dial.tunnel.to[hop];
         match addresses {
             Ok(addresses) if !addresses.is_empty() => {
-                self.dial.relay.served.resolved(next_hop, &addresses);
+                self.dial.relay.tunnels.loop_guard.resolved(next_hop, &addresses);
                 if let Some(tried) = self.tries.iter_mut().find(|tried| tried.hop == hop) {
                     tried.left = addresses.len();
                 }

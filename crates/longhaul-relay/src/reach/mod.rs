@@ -4,11 +4,9 @@
 //! why no next hop answered. The active checks of next hops dial here, too.
 //! May use: `state` and what is below it.
 
-mod checks;
+pub(crate) mod checks;
 pub(crate) mod connect;
 pub(crate) mod dial;
 pub(crate) mod fast_open;
 pub(crate) mod host_answer;
 pub(crate) mod proxy_out;
-
-pub use checks::Checks;

@@ -7,60 +7,55 @@
 //! that their names had at the last dial.
 
 use crate::lock::lock;
+use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_sys::Result;
 use longhaul_sys::route::{RouteSocket, with_zone};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The tunnels that this process serves.
+/// What is known of the addresses of next hops and of this host.
 #[derive(Debug, Default)]
-pub(crate) struct Served {
-    known: Mutex<Known>,
+pub(crate) struct LoopGuard {
+    /// The addresses of each next hop at its last dial. Empty for a name that was not dialled yet.
+    hops: Mutex<HashMap<NextHop, Vec<SocketAddr>>>,
     here: Here,
 }
 
-#[derive(Debug, Default)]
-struct Known {
-    tunnels: Arc<[Tunnel]>,
-    /// The addresses of each next hop at its last dial. Empty for a name that was not dialled yet.
-    hops: HashMap<NextHop, Vec<SocketAddr>>,
-}
-
-impl Served {
-    /// Replaces the served tunnels by `tunnels`.
-    pub(super) fn set(&self, tunnels: Arc<[Tunnel]>) {
-        let mut known = self.known();
-        let before = std::mem::take(&mut known.hops);
-        let hops = tunnels.iter().flat_map(|tunnel| &tunnel.to);
-        known.hops = hops
-            .map(|hop| {
-                let last = || before.get(hop).cloned().unwrap_or_default();
-                (hop.clone(), hop.address().map_or_else(last, |address| vec![address]))
-            })
-            .collect();
-        known.tunnels = tunnels;
+impl LoopGuard {
+    /// Knows the next hops of `tunnels` from now on, and forgets the others.
+    pub(super) fn know<'a>(&self, tunnels: impl Iterator<Item = &'a Arc<ServedTunnel>>) {
+        let mut known = lock(&self.hops);
+        let before = std::mem::take(&mut *known);
+        known.extend(tunnels.flat_map(|tunnel| &tunnel.settings.to).map(|hop| {
+            let last = || before.get(hop).cloned().unwrap_or_default();
+            (hop.clone(), hop.address().map_or_else(last, |address| vec![address]))
+        }));
     }
 
-    /// Records the current addresses of `next_hop`. Call it before [`leads_back`](Served::leads_back): the flow that closes
+    /// Records the current addresses of `next_hop`. Call it before [`leads_back`](LoopGuard::leads_back): the flow that closes
     /// a loop then finds all of its names, and no flow goes round twice.
     pub(crate) fn resolved(&self, next_hop: &NextHop, addresses: &[SocketAddr]) {
-        if let Some(last) = self.known().hops.get_mut(next_hop) {
+        if let Some(last) = lock(&self.hops).get_mut(next_hop) {
             last.clear();
             last.extend_from_slice(addresses);
         }
     }
 
-    /// Whether dialling `address` would come back to `tunnel`. Call it before connect(2), because afterwards the
+    /// Whether dialling `address` would come back to `tunnel`, perhaps through others of `tunnels`. Call it before connect(2), because afterwards the
     /// listener has the connection already and dials the next one.
     ///
     /// # Errors
     /// The kernel did not say whether an address is this host's. The caller must not dial then, because a loop is
     /// worse.
-    pub(crate) fn leads_back(&self, tunnel: &Tunnel, address: SocketAddr) -> Result<bool> {
-        let tunnels = self.known().tunnels.clone();
+    pub(super) fn leads_back(
+        &self,
+        tunnels: &[Arc<ServedTunnel>],
+        tunnel: &Tunnel,
+        address: SocketAddr,
+    ) -> Result<bool> {
         let mut been = vec![tunnel.listen];
         let mut open = vec![in_zone(address, tunnel)];
         while let Some(address) = open.pop() {
@@ -73,11 +68,11 @@ impl Served {
             if reaches(address, tunnel.listen, &mut here)? {
                 return Ok(true);
             }
-            for next in tunnels.iter() {
+            for next in tunnels.iter().map(|next| &*next.settings) {
                 if !been.contains(&next.listen) && reaches(address, next.listen, &mut here)? {
                     been.push(next.listen);
-                    let known = self.known();
-                    let dialled = next.to.iter().filter_map(|hop| known.hops.get(hop)).flatten();
+                    let known = lock(&self.hops);
+                    let dialled = next.to.iter().filter_map(|hop| known.get(hop)).flatten();
                     open.extend(dialled.map(|address| in_zone(*address, next)));
                 }
             }
@@ -100,13 +95,9 @@ impl Served {
         if client.is_loopback() {
             return false;
         }
-        let known = self.known();
-        let addresses = tunnel.to.iter().filter_map(|hop| known.hops.get(hop));
+        let known = lock(&self.hops);
+        let addresses = tunnel.to.iter().filter_map(|hop| known.get(hop));
         addresses.flatten().any(|address| address.ip().to_canonical() == client)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        lock(&self.known)
     }
 }
 
@@ -123,7 +114,7 @@ fn is_link_local(ip: IpAddr) -> bool {
 /// Whether a dial to `address` reaches the listener at `listen`. `here` tells whether `address` belongs to this host: another host
 /// may have the same link-local address on another link.
 fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Result<bool>) -> Result<bool> {
-    match longhaul_config::covers_same(listen, address) {
+    match longhaul_core::reload::covers_same(listen, address) {
         true if listen.ip().is_unspecified() || is_link_local(listen.ip()) => here(),
         same => Ok(same),
     }
@@ -188,7 +179,15 @@ const ANSWER_LIFETIME: Duration = Duration::from_millis(10);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::shared::Relay;
     use std::net::Ipv6Addr;
+
+    /// Returns a relay that serves these tunnels.
+    fn serving(tunnels: &[&Tunnel]) -> Arc<Relay> {
+        let relay = Relay::new(100);
+        relay.tunnels.set(tunnels.iter().map(|tunnel| relay.tunnels.open(Arc::new(Tunnel::clone(tunnel)))).collect());
+        relay
+    }
 
     #[test]
     fn only_addresses_of_this_host_are_local() {
@@ -228,10 +227,10 @@ mod tests {
             Tunnel::new("a", SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen)), vec![hop])
         };
         let (one, two, three, out) = (tunnel(1, 2), tunnel(2, 3), tunnel(3, 1), tunnel(4, 5));
-        let served = Served::default();
-        served.set([one.clone(), two, three, out.clone()].into());
-        let back =
-            |tunnel: &Tunnel, to: u16| served.leads_back(tunnel, SocketAddr::from(([127, 0, 0, 1], to))).unwrap();
+        let relay = serving(&[&one, &two, &three, &out]);
+        let back = |tunnel: &Tunnel, to: u16| {
+            relay.tunnels.leads_back(tunnel, SocketAddr::from(([127, 0, 0, 1], to))).unwrap()
+        };
         assert!(back(&one, 2) && back(&one, 3) && !back(&one, 4));
         // These dials lead into a loop that `out` is not part of. The tunnels in the loop find it.
         assert!(!back(&out, 1) && !back(&out, 5) && back(&out, 4));
@@ -251,22 +250,23 @@ mod tests {
         let to_one = NextHop::new("one.example", 1);
         let to_two = NextHop::srv("_two._tcp.example");
         let (one, two) = (named(1, &to_two), named(2, &to_one));
-        let served = Served::default();
         let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-        served.set([one.clone(), two.clone()].into());
-        served.resolved(&to_two, &[at(2)]);
-        assert!(!served.leads_back(&one, at(2)).unwrap(), "the way on from two is not known yet");
-        served.resolved(&to_one, &[at(1)]);
-        assert!(served.leads_back(&two, at(1)).unwrap() && served.leads_back(&one, at(2)).unwrap());
-        served.set([one.clone(), two.clone()].into());
-        assert!(served.leads_back(&one, at(2)).unwrap(), "a reload forgets it");
-        served.resolved(&to_one, &["192.0.2.1:1".parse().unwrap()]);
-        assert!(!served.leads_back(&one, at(2)).unwrap(), "the name is elsewhere now");
+        let relay = serving(&[&one, &two]);
+        let guard = &relay.tunnels.loop_guard;
+        guard.resolved(&to_two, &[at(2)]);
+        assert!(!relay.tunnels.leads_back(&one, at(2)).unwrap(), "the way on from two is not known yet");
+        guard.resolved(&to_one, &[at(1)]);
+        assert!(relay.tunnels.leads_back(&two, at(1)).unwrap() && relay.tunnels.leads_back(&one, at(2)).unwrap());
+        relay.tunnels.set(relay.tunnels.list().to_vec());
+        assert!(relay.tunnels.leads_back(&one, at(2)).unwrap(), "a reload forgets it");
+        guard.resolved(&to_one, &["192.0.2.1:1".parse().unwrap()]);
+        assert!(!relay.tunnels.leads_back(&one, at(2)).unwrap(), "the name is elsewhere now");
         let elsewhere: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
-        assert!(served.is_next_hop(&two, elsewhere) && !served.is_next_hop(&one, elsewhere));
-        assert!(!served.is_next_hop(&one, at(2).ip()), "whatever comes from this host itself");
-        served.set([].into());
-        served.resolved(&to_one, &[at(1)]);
-        assert!(served.known().hops.is_empty(), "nobody dials it any more");
+        assert!(guard.is_next_hop(&two, elsewhere) && !guard.is_next_hop(&one, elsewhere));
+        assert!(!guard.is_next_hop(&one, at(2).ip()), "whatever comes from this host itself");
+        relay.tunnels.set(Vec::new());
+        relay.tunnels.set(Vec::new());
+        guard.resolved(&to_one, &[at(1)]);
+        assert!(lock(&guard.hops).is_empty(), "nobody dials it any more");
     }
 }

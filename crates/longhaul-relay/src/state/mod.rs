@@ -1,13 +1,16 @@
 //! State that flows share: permits, next hops, memory and pipes; and the keepalive of silent peers.
 //!
 //! Enters: requests of flows and listeners. Leaves: rights, next hops and empty pipes, each given back by its owner's drop.
-//! [`Relay`] joins them; `legs` is one flow's part of it.
+//! [`Tunnels`] has the list of tunnels that are served, each a `ServedTunnel`. [`Relay`] joins it with the rest; `legs` is one
+//! flow's part of it.
 //! May use: `caps`, `names`, `live` and what is below them.
 
+mod absence;
 mod budget;
 pub(crate) mod hops;
 pub(crate) mod legs;
-mod listen_addresses;
+pub(crate) mod listeners;
+pub(crate) mod listening;
 mod load;
 mod loop_guard;
 pub(crate) mod permits;
@@ -18,9 +21,10 @@ mod queue;
 pub(crate) mod served_tunnel;
 pub(crate) mod shared;
 mod silence;
+pub(crate) mod tunnels;
 mod views;
 
 pub use load::{AddressLoad, Load, TunnelLoad};
-pub use served_tunnel::ServedTunnel;
 pub use shared::Relay;
+pub use tunnels::Tunnels;
 pub use views::{GroupView, HopsView};

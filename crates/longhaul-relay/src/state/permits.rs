@@ -206,14 +206,14 @@ mod tests {
 
     fn tunnel(relay: &Relay, name: &str, max_flows: Option<usize>) -> Arc<ServedTunnel> {
         let settings = Tunnel::new(name, ([127, 0, 0, 1], 0).into(), Vec::new());
-        relay.tunnel(Arc::new(Tunnel { max_flows, ..settings }))
+        relay.tunnels.open(Arc::new(Tunnel { max_flows, ..settings }))
     }
 
     #[tokio::test]
     async fn a_permit_that_comes_back_is_heard_of_by_who_may_have_it() {
         let relay = Relay::new(400);
         let (one, two) = (tunnel(&relay, "one", None), tunnel(&relay, "two", Some(2)));
-        relay.permit(&[one.clone(), two.clone()]);
+        relay.tunnels.set(vec![one.clone(), two.clone()]);
         let mut of_one = flood(&one);
         let mut of_two = flood(&two);
         assert_eq!(of_two.len(), 2, "max_flows");
@@ -234,7 +234,7 @@ mod tests {
         };
         tokio::task::yield_now().await;
         assert_eq!(relay.counters.without_permit.load(Relaxed), 1);
-        relay.permit(std::slice::from_ref(&one)); // the other tunnel is removed, and its reserve is free
+        relay.tunnels.set(vec![one.clone()]); // the other tunnel is removed, and its reserve is free
         drop(timeout(LONG, waiting).await.unwrap().unwrap());
         drop((of_one, of_two));
         timeout(LONG, relay.ended()).await.unwrap();
@@ -260,7 +260,7 @@ mod tests {
     fn the_place_of_a_next_hop_among_the_clients_comes_back() {
         let relay = Relay::new(1000);
         let tunnel = tunnel(&relay, "one", None);
-        relay.permit(std::slice::from_ref(&tunnel));
+        relay.tunnels.set(vec![tunnel.clone()]);
         for round in 0..3 {
             let mut permits: Vec<Permit> = (0..100).map(|_| tunnel.try_enter().unwrap()).collect();
             let noted = permits.iter_mut().map(Permit::note_next_hop).filter(|noted| *noted).count();

@@ -15,7 +15,7 @@ impl ProbeKey {
     }
 
     /// Replaces the key. Returns the old one.
-    pub(super) fn set(&self, key: Option<Arc<Key>>) -> Option<Arc<Key>> {
+    pub(crate) fn set(&self, key: Option<Arc<Key>>) -> Option<Arc<Key>> {
         std::mem::replace(&mut lock(&self.0), key)
     }
 }

@@ -3,21 +3,29 @@
 use crate::live::counters::Counters;
 use crate::live::data_problem::DataProblem;
 use crate::live::throttle::Lines;
+use crate::live::verified::History;
+use crate::state::absence::Absence;
 use crate::state::hops::Hops;
+use crate::state::listening::Listening;
 use crate::state::permits::{Permit, Permits, Spare, TunnelPermits};
 use crate::state::queue::Queue;
 use longhaul_config::{Protocol, Tunnel};
 use longhaul_core::permits::Full;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tracing::{info, warn};
 
-/// A tunnel that is served. A reload that changes its settings replaces it by [another one](ServedTunnel::with) that shares
-/// the rest. A flow keeps the one with which it began.
+/// A tunnel that is served. A reload that changes its settings or its listener replaces it by [another one](ServedTunnel::with)
+/// that shares the rest. A flow keeps the one with which it began.
 #[derive(Clone, Debug)]
-pub struct ServedTunnel {
+pub(crate) struct ServedTunnel {
     /// Its settings.
-    pub settings: Arc<Tunnel>,
+    pub(crate) settings: Arc<Tunnel>,
+    /// Its listener. Gone while it does not listen. The listener's task owns it, because a flow may keep this longer.
+    pub(crate) listener: Weak<Listening>,
+    /// The results of its probes, if it has `verify`. They survive a reload and a drain.
+    pub(crate) history: Option<Arc<History>>,
     /// The counters of the tunnel.
     pub(crate) counters: Arc<Counters>,
     /// The state of its next hops.
@@ -28,6 +36,10 @@ pub struct ServedTunnel {
     pub(super) permits: Arc<TunnelPermits>,
     /// Clients that wait for a permit.
     pub(super) queue: Arc<Queue>,
+    /// The address that this host must have for its listener.
+    pub(super) needed: Option<SocketAddr>,
+    /// Whether that address is here.
+    pub(super) absence: Arc<Absence>,
 }
 
 impl ServedTunnel {
@@ -35,23 +47,34 @@ impl ServedTunnel {
     pub(super) fn new(settings: Arc<Tunnel>, permits: &Arc<Permits>, all: &Arc<Counters>) -> ServedTunnel {
         ServedTunnel {
             settings,
+            listener: Weak::new(),
+            history: None,
             counters: Counters::of_tunnel(all),
             hops: Arc::default(),
             data_problem: Arc::default(),
             permits: TunnelPermits::open(permits),
             queue: Arc::default(),
+            needed: None,
+            absence: Arc::default(),
         }
     }
 
-    /// Returns this tunnel with other `settings`.
-    pub fn with(&self, settings: Arc<Tunnel>) -> ServedTunnel {
-        ServedTunnel { settings, ..self.clone() }
+    /// Returns this tunnel with `settings`, and with `listener`.
+    pub(crate) fn with(&self, settings: Arc<Tunnel>, listener: &Arc<Listening>) -> ServedTunnel {
+        let history = settings.verify.map(|_| self.history.clone().unwrap_or_default());
+        let (needed, listener) = (listener.needed_address(), Arc::downgrade(listener));
+        ServedTunnel { settings, listener, history, needed, ..self.clone() }
+    }
+
+    /// Returns this tunnel without a listener.
+    pub(crate) fn closed(&self) -> ServedTunnel {
+        ServedTunnel { listener: Weak::new(), needed: None, ..self.clone() }
     }
 
     /// Returns the tunnel of a data connection of one of this tunnel's flows, which has taken the permit. It counts in the same
     /// counters, and notes problems in the same place. The state of its next hop is its own.
     pub(crate) fn beside(&self, settings: Arc<Tunnel>) -> ServedTunnel {
-        ServedTunnel { hops: Arc::default(), ..self.with(settings) }
+        ServedTunnel { settings, hops: Arc::default(), ..self.closed() }
     }
 
     /// Takes a permit for another flow, if the tunnel may have one now. A flow of FTP takes those of its data connections, too,
@@ -64,6 +87,11 @@ impl ServedTunnel {
             Protocol::Tcp => 0,
             Protocol::Ftp => DATA_CONNECTIONS,
         })
+    }
+
+    /// Whether it listens.
+    pub(crate) fn listens(&self) -> bool {
+        self.listener.strong_count() > 0
     }
 
     /// Whether it gave this permit, with these settings or earlier ones.

@@ -1,19 +1,13 @@
 //! What views show of the tunnels that are served.
 
-use crate::live::counters::{CounterValues, Counters};
+use crate::live::counters::CounterValues;
 use crate::live::distributions::Distributions;
-use crate::live::registry::Registry;
-use crate::lock::lock;
 use crate::names::Names;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::Tunnel;
 use longhaul_core::health::{DataFacts, HopFacts, Wait};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tracing::info;
-
-/// All tunnels that are served.
-#[derive(Debug, Default)]
-pub(super) struct Groups(Mutex<Vec<Arc<ServedTunnel>>>);
 
 /// State of a tunnel's next hops at one moment.
 #[derive(Clone, Debug)]
@@ -39,36 +33,9 @@ pub struct GroupView {
     pub distributions: Arc<Distributions>,
 }
 
-impl Groups {
-    /// Replaces the served tunnels. The hops that a tunnel no longer has are forgotten once they have no flow.
-    pub(super) fn set(&self, served: &[Arc<ServedTunnel>]) {
-        served.iter().for_each(|tunnel| tunnel.hops.keep(&tunnel.settings));
-        *lock(&self.0) = served.to_vec();
-    }
-
-    /// Returns the state of every tunnel. `registry` has the live flows, `names` the names of the next hops.
-    pub(super) fn view(&self, registry: &Registry, names: &Names) -> Vec<GroupView> {
-        let served = lock(&self.0).clone();
-        let counters: Vec<&Arc<Counters>> = served.iter().map(|served| &served.counters).collect();
-        let carried = registry.carried_by(&counters);
-        let view = |(served, carried): (&Arc<ServedTunnel>, _)| GroupView {
-            hops: served.view(names),
-            counters: served.counters.values(carried),
-            distributions: served.counters.distributions.clone(),
-        };
-        served.iter().zip(carried).map(view).collect()
-    }
-
-    /// Returns the state of the next hops of every tunnel, without a look at the live flows.
-    pub(crate) fn hops(&self, names: &Names) -> Vec<HopsView> {
-        let served = lock(&self.0).clone();
-        served.iter().map(|served| served.view(names)).collect()
-    }
-}
-
 impl ServedTunnel {
     /// Returns the state of its next hops.
-    fn view(&self, names: &Names) -> HopsView {
+    pub(super) fn view(&self, names: &Names) -> HopsView {
         let ServedTunnel { settings, hops, queue, data_problem, .. } = self;
         HopsView {
             tunnel: settings.clone(),

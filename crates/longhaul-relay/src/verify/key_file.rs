@@ -2,16 +2,31 @@
 
 use longhaul_core::wire::proof::{Key, MIN_KEY_BYTES};
 use std::borrow::Cow;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+/// Why the file of a key is not used. The text names the path and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyError(String);
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Reads the key in the file at `path`: its bytes without white space at the end.
 ///
 /// # Errors
-/// It cannot be read, others may read it, or it is too short or too long. The text names the path and the remedy.
-pub fn load(path: &Path) -> Result<Key, String> {
+/// It cannot be read, others may read it, or it is too short or too long.
+pub fn load(path: &Path) -> Result<Key, KeyError> {
+    read(path).map_err(KeyError)
+}
+
+fn read(path: &Path) -> Result<Key, String> {
     let name = path.display();
     let failed = |err: io::Error| format!("key file {name}: {err}{}", remedy(path, err.kind()));
     // Opening a FIFO would wait for its writer.
@@ -90,13 +105,13 @@ mod tests {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             load(&path)
         };
-        assert!(load(&path).unwrap_err().contains("No such file"));
+        assert!(load(&path).unwrap_err().to_string().contains("No such file"));
         assert_eq!(with(b"0123456789abcdef\n", 0o600), Ok(Key::new(b"0123456789abcdef").unwrap()));
         assert!(with(b"0123456789abcdef", 0o640).is_ok());
-        assert!(with(b"0123456789abcde \n", 0o600).unwrap_err().contains("a key of 15 bytes is too short"));
-        assert!(with(b"0123456789abcdef", 0o644).unwrap_err().contains("(mode 0644): chmod o= "));
-        assert!(with(&[b'x'; 5000], 0o600).unwrap_err().contains("longer than 4096 bytes"));
-        assert!(load(folder.path()).unwrap_err().contains("not a regular file"));
+        assert!(with(b"0123456789abcde \n", 0o600).unwrap_err().to_string().contains("a key of 15 bytes is too short"));
+        assert!(with(b"0123456789abcdef", 0o644).unwrap_err().to_string().contains("(mode 0644): chmod o= "));
+        assert!(with(&[b'x'; 5000], 0o600).unwrap_err().to_string().contains("longer than 4096 bytes"));
+        assert!(load(folder.path()).unwrap_err().to_string().contains("not a regular file"));
     }
 
     #[test]
@@ -107,7 +122,7 @@ mod tests {
         assert_eq!(said, want);
         let credential = Path::new("/run/credentials/longhaul.service/no.key");
         assert_eq!(remedy(credential, ErrorKind::PermissionDenied), "", "the unit hands it over already");
-        let said = load(credential).unwrap_err();
+        let said = load(credential).unwrap_err().to_string();
         assert!(said.ends_with("; the unit needs LoadCredential=no.key:/etc/longhaul/no.key"), "{said}");
         assert_eq!(remedy(Path::new("/etc/no.key"), ErrorKind::NotFound), "");
     }

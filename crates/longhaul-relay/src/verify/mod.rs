@@ -21,7 +21,7 @@ mod stream;
 mod verdict;
 
 pub use findings::{Echo, Findings, Relay};
-pub use key_file::{CREDENTIALS, handover as key_handover, load as load_key};
+pub use key_file::{CREDENTIALS, KeyError, handover as key_handover, load as load_key};
 pub use prober::{MIN_ECHO_BYTES, Plan, run};
 pub(crate) use prober::{run_announced, run_on};
 pub use verdict::{Verified, json, nagios};

@@ -17,11 +17,11 @@ use std::time::SystemTime;
 /// Returns the state of the process now. `status` is the daemon's answer. Asks the kernel about each flow.
 pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
     let flows = source.relay.flows();
-    let groups = source.relay.groups();
+    let groups = source.relay.tunnels.groups();
     let groups: HashMap<&str, &GroupView> =
         groups.iter().map(|group| (group.hops.tunnel.name.as_str(), group)).collect();
     let hops = groups.iter().map(|(name, group)| (*name, &group.hops)).collect();
-    let verified = source.relay.verified();
+    let verified = source.relay.tunnels.verified();
     let at = At { time: SystemTime::now(), phase: status.phase };
     let Judged { health, problems } = health::judge(source, &status, at, &hops, &verified);
     let tunnel = |tunnel: &Arc<Tunnel>| {
@@ -66,10 +66,10 @@ pub(super) fn snapshot(source: &Source, status: Status) -> Snapshot {
 
 /// Returns the health of the daemon and its problems, without the rest of the state.
 pub(super) fn judged(source: &Source, status: &Status) -> Judged {
-    let hops = source.relay.next_hops();
+    let hops = source.relay.tunnels.next_hops();
     let hops: HashMap<&str, &HopsView> = hops.iter().map(|view| (view.tunnel.name.as_str(), view)).collect();
     let at = At { time: SystemTime::now(), phase: status.phase };
-    health::judge(source, status, at, &hops, &source.relay.verified())
+    health::judge(source, status, at, &hops, &source.relay.tunnels.verified())
 }
 
 fn admin(source: &Source) -> AdminCounters {

@@ -36,7 +36,7 @@ pub(super) fn judge(
         let hops = hops.get(tunnel.name.as_str());
         TunnelFacts {
             name: &tunnel.name,
-            gone_address: source.relay.gone_address(&tunnel.name),
+            gone_address: source.relay.tunnels.gone_address(&tunnel.name),
             hops: hops.map_or(&[], |hops| &hops.hops),
             waiting: hops.and_then(|hops| hops.waiting),
             data_problem: hops.and_then(|hops| hops.data_problem.as_ref()),

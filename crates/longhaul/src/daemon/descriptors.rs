@@ -48,21 +48,23 @@ impl Descriptors {
 /// [`Descriptors`]. `max_flows` further limits the number of flows.
 pub(super) fn share_out(relay: &Relay, open: usize, tunnels: usize, max_flows: Option<usize>) {
     let before = (relay.max_flows(), relay.max_pipes());
-    relay.limit_flows(max_flows);
     match limits::raise_nofile() {
         Ok(nofile) => {
-            relay.share_out(left_for_flows(nofile, open, tunnels));
+            relay.share_out(Some(left_for_flows(nofile, open, tunnels)), max_flows);
             let now = (relay.max_flows(), relay.max_pipes());
             if now != before {
                 info!(nofile, most_flows = now.0, most_pipes = now.1, "limits");
             }
         }
-        Err(err) => warn!(%err, "cannot raise the limit of descriptors: flows and pipes keep their shares"),
+        Err(err) => {
+            relay.share_out(None, max_flows);
+            warn!(%err, "cannot raise the limit of descriptors: flows and pipes keep their shares");
+        }
     }
 }
 
-/// Returns the number of descriptors that a limit of `nofile` leaves for flows and pipes. Each tunnel needs two, for
-/// its listener and the handle.
+/// Returns the number of descriptors that a limit of `nofile` leaves for flows and pipes. Each tunnel needs two: for
+/// its listener, and for the one that replaces it at a reload.
 fn left_for_flows(nofile: u64, open: usize, tunnels: usize) -> usize {
     let admin = admin::descriptors(nofile);
     let nofile = usize::try_from(nofile).unwrap_or(usize::MAX);

@@ -1,14 +1,14 @@
 //! Errors that keep the daemon from starting, or end it.
 
-use longhaul_relay::BindError;
+use longhaul_relay::Refused;
 use std::fmt;
 use tokio::task::JoinError;
 
 /// Why the daemon did not start, or why it ended.
 #[derive(Debug)]
 pub enum DaemonError {
-    /// A tunnel cannot listen, or the kernel refused one of its options.
-    Bind(BindError),
+    /// The relay cannot serve the configuration.
+    Refused(Refused),
     /// The process lacks something else that it needs, such as the control socket. The text names it.
     Process(String),
     /// A listener's task has panicked, which is a bug of longhaul. Its tunnel serves nobody any more. The text is the
@@ -38,7 +38,7 @@ impl DaemonError {
 impl fmt::Display for DaemonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DaemonError::Bind(err) => write!(f, "{err}"),
+            DaemonError::Refused(why) => why.fmt(f),
             DaemonError::Process(text) => f.write_str(text),
             DaemonError::Panicked(said) => write!(f, "a listener has panicked, which is a bug of longhaul: {said}"),
         }

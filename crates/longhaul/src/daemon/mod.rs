@@ -5,7 +5,6 @@
 //!   descriptors  number of descriptors for flows and pipes
 //!   signals      SIGHUP, SIGUSR1, SIGTERM as commands
 //! serve        obeys commands
-//!   tunnels      the tunnels that are served, and the change to others
 //!   reload       reads the file again
 //!   log          writes messages of the configuration to the log
 //! drain        a drain by command, which can be undone
@@ -26,7 +25,6 @@ mod signals;
 mod start;
 mod status;
 mod stop;
-mod tunnels;
 
 pub use error::DaemonError;
 pub use log::log;

@@ -7,13 +7,11 @@ use super::log::log;
 use super::notify::{not_reloaded, tell, watchdog};
 use super::reload::Reload;
 use super::status::StatusLine;
-use super::stop::{Ending, Limit, stop};
-use super::tunnels::Tunnels;
+use super::stop::{self, Ending, Limit, stop};
 use crate::admin::Admin;
 use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Reloaded, Reply, Status, Undrained};
 use longhaul_config::{Config, Loaded, Refused, Severity};
-use longhaul_relay::verify;
-use longhaul_relay::{Activated, Relay};
+use longhaul_relay::Relay;
 use longhaul_units::show_duration;
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -25,7 +23,7 @@ use tracing::{error, info};
 
 /// The process around the tunnels.
 pub(super) struct Daemon {
-    tunnels: Tunnels,
+    relay: Arc<Relay>,
     /// Number of descriptors used at the start for anything but tunnels, flows and pipes.
     open: usize,
     drain_timeout: Option<Duration>,
@@ -42,11 +40,11 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Returns a daemon without tunnels. `activated` are the sockets from systemd. `file` is read at each reload.
+    /// Returns a daemon around `relay`, which has no tunnels yet. `file` is read at each reload.
     /// `open` as in [`Descriptors`](super::descriptors::Descriptors).
-    pub(super) fn new(relay: Arc<Relay>, activated: Vec<Activated>, file: Option<PathBuf>, open: usize) -> Daemon {
+    pub(super) fn new(relay: Arc<Relay>, file: Option<PathBuf>, open: usize) -> Daemon {
         Daemon {
-            tunnels: Tunnels::new(relay, activated),
+            relay,
             open,
             drain_timeout: None,
             drain_grace: Config::DRAIN_GRACE,
@@ -71,14 +69,7 @@ impl Daemon {
     pub(super) fn apply(&mut self, config: Config) -> Result<(), DaemonError> {
         let plan = self.admin.as_ref().map(|admin| admin.plan(&config.admin));
         let plan = plan.transpose().map_err(DaemonError::Process)?;
-        let key = config.probe.key_file.as_deref().map(verify::load_key).transpose().map_err(DaemonError::Process)?;
-        // Before the first tunnel listens or is probed.
-        let old_key = self.tunnels.relay.set_probe_key(key.map(Arc::new));
-        self.tunnels.apply(config.tunnels, config.resolver).map_err(|err| {
-            self.tunnels.relay.set_probe_key(old_key);
-            DaemonError::Bind(err)
-        })?;
-        self.tunnels.relay.cap(config.bandwidth, &self.tunnels.list());
+        self.relay.apply(&config).map_err(DaemonError::Refused)?;
         self.drain_timeout = config.drain_timeout;
         self.max_flows = config.max_flows;
         self.drain_grace = config.drain_grace;
@@ -93,11 +84,11 @@ impl Daemon {
     /// # Errors
     /// A listener has panicked.
     pub(super) async fn serve(&mut self, mut commands: Commands) -> Result<(), DaemonError> {
-        let relay = self.tunnels.relay.clone();
+        let relay = self.relay.clone();
         tokio::spawn({
             let relay = relay.clone();
             // Only a listener that accepts nothing is repaired by a restart. A broken WAN or host is not.
-            watchdog(move || !relay.is_stuck())
+            watchdog(move || !relay.tunnels.is_stuck())
         });
         tokio::spawn({
             let relay = relay.clone();
@@ -110,7 +101,7 @@ impl Daemon {
         self.reload.answer(&Err(NotReloaded::Stopping));
         let waiting = self.drain.take().map(Drain::into_waiting).unwrap_or_default();
         let ending = Ending { limit, refusal: self.status.refusal(), waiting };
-        stop(&mut self.tunnels, &mut commands, ending).await?;
+        stop(&self.relay, &mut commands, ending).await?;
         if let Some(admin) = &mut self.admin {
             admin.finish();
         }
@@ -122,7 +113,7 @@ impl Daemon {
     /// Obeys commands until one ends the daemon. Returns when to cut the remaining flows.
     async fn obey(&mut self, commands: &mut Commands) -> Result<Limit, DaemonError> {
         self.tell_ready();
-        let relay = self.tunnels.relay.clone();
+        let relay = self.relay.clone();
         let mut tick = interval(STATUS_INTERVAL);
         loop {
             // Every arm keeps what it has not returned, so dropping it loses nothing.
@@ -133,12 +124,12 @@ impl Daemon {
                     }
                 }
                 Some(read) = self.reload.settled() => self.reloaded(read),
-                Some(ended) = self.tunnels.listener_ended() => {
-                    ended?;
+                Some(ended) = relay.listener_ended() => {
+                    ended.map_err(DaemonError::panicked)?;
                     self.close_if_silent();
                 }
                 Some(step) = Drain::step(&self.drain, &relay) => self.proceed(step),
-                _ = tick.tick() => self.status.tell_if_changed(self.tunnels.count(), &self.tunnels.relay.counters),
+                _ = tick.tick() => self.status.tell_if_changed(self.relay.tunnels.settings().len(), &self.relay.counters),
             }
         }
     }
@@ -148,7 +139,7 @@ impl Daemon {
         // A reply fails when the client does not wait for it.
         match command {
             Command::Status(reply) => drop(reply.send(self.state())),
-            Command::Relay(command) => self.tunnels.obey(command),
+            Command::Relay(command) => stop::obey_relay(command, &self.relay),
             Command::Reload(reply) if self.drain.is_some() => {
                 not_reloaded();
                 let _ = reply.send(Err(NotReloaded::Draining));
@@ -171,7 +162,7 @@ impl Daemon {
     fn state(&self) -> Status {
         Status {
             phase: if self.drain.is_some() { Phase::Draining } else { Phase::Serving },
-            tunnels: self.tunnels.list(),
+            tunnels: self.relay.tunnels.settings(),
             listens: self.drain.as_ref().is_none_or(Drain::listens),
             draining_since: self.drain.as_ref().map(Drain::since),
             flows: self.flows(),
@@ -180,7 +171,7 @@ impl Daemon {
     }
 
     fn flows(&self) -> u64 {
-        self.tunnels.relay.counters.flows_now.load(Relaxed)
+        self.relay.counters.flows_now.load(Relaxed)
     }
 
     /// Begins a drain, or joins the one that goes on.
@@ -198,7 +189,7 @@ impl Daemon {
         match step {
             Step::Close => {
                 drain.closing();
-                self.tunnels.close();
+                self.relay.close();
                 self.close_if_silent();
             }
             Step::Tell => {
@@ -210,9 +201,9 @@ impl Daemon {
 
     /// Notes the end of the last listener in a drain.
     fn close_if_silent(&mut self) {
-        if self.tunnels.is_silent() && self.drain.as_mut().is_some_and(Drain::closed) {
+        if self.relay.is_silent() && self.drain.as_mut().is_some_and(Drain::closed) {
             info!(flows = self.flows(), "drain: every listener is closed");
-            self.tunnels.refuse();
+            self.relay.refuse();
         }
     }
 
@@ -231,9 +222,9 @@ impl Daemon {
     }
 
     fn listen_again(&mut self, drain: &Drain) -> Result<(), String> {
-        match (drain.listens(), self.tunnels.is_silent()) {
+        match (drain.listens(), self.relay.is_silent()) {
             (true, _) => Ok(()),
-            (false, true) => self.tunnels.reopen().map_err(|err| err.to_string()),
+            (false, true) => self.relay.reopen().map_err(|err| err.to_string()),
             (false, false) => Err("the listeners are just closing; try again".into()),
         }
     }
@@ -267,8 +258,8 @@ impl Daemon {
                     error!(%err, "reload refused: the old configuration stays");
                     NotReloaded::Refused(err.to_string())
                 })?;
-                share_out(&self.tunnels.relay, self.open, self.tunnels.count(), self.max_flows);
-                Ok(self.tunnels.count())
+                share_out(&self.relay, self.open, self.relay.tunnels.settings().len(), self.max_flows);
+                Ok(self.relay.tunnels.settings().len())
             }
             Err(refused) => {
                 refused.messages.iter().for_each(log);
@@ -281,7 +272,7 @@ impl Daemon {
 
     /// Tells systemd that the daemon is ready, and sends the line that `systemctl status` shows.
     fn tell_ready(&mut self) {
-        let line = self.status.line(self.tunnels.count(), &self.tunnels.relay.counters);
+        let line = self.status.line(self.relay.tunnels.settings().len(), &self.relay.counters);
         tell(&[NotifyState::Status(line), NotifyState::Ready]);
     }
 }
@@ -300,19 +291,19 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     fn daemon() -> Daemon {
-        Daemon::new(Relay::new(100), Vec::new(), None, 0)
+        Daemon::new(Relay::new(100), None, 0)
     }
 
     #[tokio::test]
     async fn a_listener_that_panics_ends_the_daemon() {
         let mut daemon = daemon();
         let (_control, mut commands) = Control::new();
-        daemon.tunnels.listen_by(async {});
-        daemon.tunnels.listen_by(async { panic!("as a test, {}", 1) });
+        daemon.relay.listen_by(async {});
+        daemon.relay.listen_by(async { panic!("as a test, {}", 1) });
         let serving = timeout(LONG, daemon.obey(&mut commands)).await.unwrap().map(|_| ());
-        daemon.tunnels.listen_by(async { panic!("as a test, {}", 1) });
+        daemon.relay.listen_by(async { panic!("as a test, {}", 1) });
         let ending = Ending { limit: Limit::After(None), refusal: None, waiting: Vec::new() };
-        let stopping = timeout(LONG, stop(&mut daemon.tunnels, &mut commands, ending)).await.unwrap();
+        let stopping = timeout(LONG, stop(&daemon.relay, &mut commands, ending)).await.unwrap();
         for ended in [serving, stopping] {
             assert!(matches!(ended, Err(DaemonError::Panicked(said)) if said == "as a test, 1"));
         }
@@ -386,7 +377,7 @@ mod tests {
         daemon.status.refused(&"line 7: name is missing");
         // A listener that serves until `last` is dropped.
         let (last, served) = tokio::sync::oneshot::channel::<()>();
-        daemon.tunnels.listen_by(async { drop(served.await) });
+        daemon.relay.listen_by(async { drop(served.await) });
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         assert_eq!(control.stop().await, Some(0));
         let status = control.status().await.unwrap();

@@ -7,7 +7,7 @@ use super::signals::Signals;
 use crate::admin::{self, Admin, Source};
 use crate::control::Control;
 use longhaul_config::Config;
-use longhaul_relay::{Activated, Relay};
+use longhaul_relay::Relay;
 use longhaul_sys::{activation, limits};
 use std::path::PathBuf;
 use tracing::info;
@@ -30,15 +30,15 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let thread = admin::Thread::start().map_err(|err| DaemonError::process("cannot start the admin thread")(&err))?;
     let descriptors = Descriptors::count(nofile, passed.len())?;
     let relay = Relay::new(descriptors.left(config.tunnels.len())?);
-    relay.limit_flows(config.max_flows);
+    relay.share_out(None, config.max_flows);
     info!(nofile, most_flows = relay.max_flows(), most_pipes = relay.max_pipes(), "limits");
     let name = config.tunnels.first().map(|tunnel| tunnel.name.clone()).unwrap_or_default();
     let done = runtime.block_on(async {
-        let activated = passed.into_iter().filter_map(Activated::new).collect();
+        relay.adopt(passed);
         let (control, commands) = Control::new();
         let socket = admin::default_path(file.as_ref().map_or(name.as_str(), |_| "admin"));
         let admin = Admin::new(thread, Source::new(control.clone(), relay.clone()), socket, nofile);
-        let mut daemon = Daemon::new(relay, activated, file, descriptors.open);
+        let mut daemon = Daemon::new(relay, file, descriptors.open);
         daemon.administrate(admin);
         // Before the first tunnel listens, so that from then on signals work as docs/operations.md says.
         let signals = Signals::new().map_err(|err| DaemonError::process("signals")(&err))?;

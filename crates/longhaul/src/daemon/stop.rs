@@ -3,12 +3,12 @@
 use super::error::DaemonError;
 use super::notify::{not_reloaded, tell, tell_reloading};
 use super::status;
-use super::tunnels::Tunnels;
-use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Refusal, Reply, Status};
+use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Refusal, RelayCommand, Reply, Status};
 use longhaul_relay::Relay;
 use longhaul_units::show_duration;
 use sd_notify::NotifyState;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::{Instant, interval, sleep_until, timeout};
@@ -45,19 +45,15 @@ pub(super) struct Ending {
 ///
 /// # Errors
 /// A listener has panicked.
-pub(super) async fn stop(
-    tunnels: &mut Tunnels,
-    commands: &mut Commands,
-    mut ending: Ending,
-) -> Result<(), DaemonError> {
-    tunnels.stop();
-    tell(&[NotifyState::Stopping, NotifyState::Status(&status_line(&tunnels.relay))]);
+pub(super) async fn stop(relay: &Arc<Relay>, commands: &mut Commands, mut ending: Ending) -> Result<(), DaemonError> {
+    relay.close();
+    tell(&[NotifyState::Stopping, NotifyState::Status(&status_line(relay))]);
     let waited = match ending.limit {
         Limit::Now => Waited::Cut,
-        Limit::After(limit) => wait(tunnels, commands, limit, &mut ending).await?,
+        Limit::After(limit) => wait(relay, commands, limit, &mut ending).await?,
     };
     if let Waited::Cut = waited {
-        cut(tunnels).await?;
+        cut(relay).await?;
     }
     // A reply fails when the client does not wait for it.
     ending.waiting.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
@@ -65,13 +61,12 @@ pub(super) async fn stop(
 }
 
 async fn wait(
-    tunnels: &mut Tunnels,
+    relay: &Arc<Relay>,
     commands: &mut Commands,
     limit: Option<Duration>,
     ending: &mut Ending,
 ) -> Result<Waited, DaemonError> {
-    let relay = tunnels.relay.clone();
-    info!(flows = flows(&relay), drain_timeout = %limit.map_or("none".into(), show_duration),
+    info!(flows = flows(relay), drain_timeout = %limit.map_or("none".into(), show_duration),
         "draining: no new connections; a second signal cuts the flows");
     let deadline = limit.map(|limit| Instant::now() + limit);
     let mut tick = interval(REPORT_INTERVAL);
@@ -79,13 +74,13 @@ async fn wait(
     loop {
         // Every arm may be dropped: `ended` forgets only listeners that have ended, and the other arms lose nothing.
         tokio::select! {
-            ended = tunnels.ended() => return ended.map(|()| Waited::Ended),
+            ended = ended(relay) => return ended.map(|()| Waited::Ended),
             _ = tick.tick() => {
-                tell(&[NotifyState::Status(&status_line(&relay))]);
-                info!(flows = flows(&relay), "still draining");
+                tell(&[NotifyState::Status(&status_line(relay))]);
+                info!(flows = flows(relay), "still draining");
             }
             Some(command) = commands.recv() => {
-                if obey(command, tunnels, ending).is_break() {
+                if obey(command, relay, ending).is_break() {
                     return Ok(Waited::Cut);
                 }
             }
@@ -95,8 +90,7 @@ async fn wait(
 }
 
 /// Obeys `command`. Returns `Break` when the remaining flows are to be cut.
-fn obey(command: Command, tunnels: &Tunnels, ending: &mut Ending) -> ControlFlow<()> {
-    let relay = &tunnels.relay;
+fn obey(command: Command, relay: &Relay, ending: &mut Ending) -> ControlFlow<()> {
     // A reply fails when the client does not wait for it.
     match command {
         Command::Status(reply) => {
@@ -109,7 +103,7 @@ fn obey(command: Command, tunnels: &Tunnels, ending: &mut Ending) -> ControlFlow
                 refusal: ending.refusal.clone(),
             });
         }
-        Command::Relay(command) => tunnels.obey(command),
+        Command::Relay(command) => obey_relay(command, relay),
         Command::Reload(reply) => {
             tell_reloading();
             not_reloaded();
@@ -128,20 +122,43 @@ fn obey(command: Command, tunnels: &Tunnels, ending: &mut Ending) -> ControlFlow
 }
 
 /// Cuts the remaining flows, and gives them a moment to end.
-async fn cut(tunnels: &mut Tunnels) -> Result<(), DaemonError> {
-    let relay = tunnels.relay.clone();
+async fn cut(relay: &Relay) -> Result<(), DaemonError> {
     // If the last flow ends while the command arrives, there is nothing to cut.
-    if flows(&relay) > 0 {
-        warn!(flows = flows(&relay), "cutting the remaining flows with RST");
+    if flows(relay) > 0 {
+        warn!(flows = flows(relay), "cutting the remaining flows with RST");
     }
     relay.cut();
-    match timeout(CUT_TIMEOUT, tunnels.ended()).await {
+    match timeout(CUT_TIMEOUT, ended(relay)).await {
         Ok(ended) => ended,
         Err(_) => {
-            error!(flows = flows(&relay), "flows did not end in time: exiting resets them");
+            error!(flows = flows(relay), "flows did not end in time: exiting resets them");
             Ok(())
         }
     }
+}
+
+/// Obeys `command`, as in every phase.
+pub(super) fn obey_relay(command: RelayCommand, relay: &Relay) {
+    // A reply fails when the client does not wait for it.
+    match command {
+        RelayCommand::Kill(number, reply) => drop(reply.send(relay.kill(number))),
+        RelayCommand::Report(reply) => {
+            relay.report();
+            let _ = reply.send(());
+        }
+    }
+}
+
+/// Waits until every listener has ended, and then until no flow is left. The wait may be dropped.
+///
+/// # Errors
+/// A listener has panicked.
+async fn ended(relay: &Relay) -> Result<(), DaemonError> {
+    while let Some(ended) = relay.listener_ended().await {
+        ended.map_err(DaemonError::panicked)?;
+    }
+    relay.ended().await;
+    Ok(())
 }
 
 fn flows(relay: &Relay) -> u64 {

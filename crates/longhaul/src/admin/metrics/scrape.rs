@@ -54,7 +54,7 @@ struct Live {
 
 /// Returns the figures of this moment. `status` is the daemon's answer. Asks the kernel about each flow.
 pub(crate) fn gather(source: &Source, status: Status) -> Scrape {
-    let groups = source.relay.groups();
+    let groups = source.relay.tunnels.groups();
     // Before the live flows are read, so that a flow that ends meanwhile is missing, and not counted twice.
     let ended: Vec<[u64; 2]> = groups.iter().map(|group| ended(&group.distributions)).collect();
     let snapshot = collect::snapshot(source, status);

@@ -3,6 +3,7 @@
 mod drain;
 mod ha;
 mod logs;
+mod random_reload;
 mod reload;
 mod resources;
 pub(crate) mod site;

@@ -7,35 +7,25 @@
 //! shutdown(2) would make the kernel refuse connections, but systemd marks its socket unit as failed when it finds the
 //! socket shut down.
 
+use crate::leg::queue;
 use crate::leg::stream::watched;
+use crate::state::listeners::Activated;
 use crate::state::shared::Relay;
-use longhaul_sys::activation::accept;
-use longhaul_sys::sockopt;
+use longhaul_sys::{SysError, sockopt};
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::task::AbortHandle;
-use tokio::time::sleep;
 use tracing::{error, warn};
-
-/// A listening socket that systemd opened.
-#[derive(Debug)]
-pub struct Activated {
-    socket: Socket,
-    address: SocketAddr,
-    /// The task that resets every connection while no tunnel listens here.
-    refusing: Option<AbortHandle>,
-}
 
 impl Activated {
     /// Takes over `socket`. Returns `None` and closes the socket unless it listens on an IP address.
-    pub fn new(socket: OwnedFd) -> Option<Activated> {
+    pub(super) fn new(socket: OwnedFd) -> Option<Activated> {
         let socket = Socket::from(socket);
         let address = socket.local_addr().ok().and_then(|address| address.as_socket());
         let listens = socket.is_listener().is_ok_and(|listens| listens);
@@ -48,28 +38,15 @@ impl Activated {
         }
     }
 
-    /// Returns the address that the socket listens on.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns a duplicate of the descriptor for a listener.
-    ///
-    /// # Errors
-    /// EMFILE.
-    pub(super) fn share(&self) -> io::Result<OwnedFd> {
-        self.socket.try_clone().map(OwnedFd::from)
-    }
-
     /// Stops resetting connections, because a tunnel listens on the socket now.
-    pub fn serve(&mut self) {
+    pub(super) fn serve(&mut self) {
         if let Some(task) = self.refusing.take() {
             task.abort();
         }
     }
 
     /// Resets every connection from now on, because no tunnel listens on the socket. Logs a warning.
-    pub fn refuse(&mut self, relay: &Arc<Relay>) {
+    pub(super) fn refuse(&mut self, relay: &Arc<Relay>) {
         if self.refusing.is_some() {
             return;
         }
@@ -87,6 +64,7 @@ impl Activated {
             }
         }
     }
+
     fn register(&self) -> io::Result<AsyncFd<Socket>> {
         let socket = self.socket.try_clone()?;
         socket.set_nonblocking(true)?;
@@ -98,24 +76,15 @@ impl Activated {
 async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay>) {
     let name = listen.to_string();
     loop {
-        let Ok(mut waiting) = socket.readable().await else { return };
-        match waiting.try_io(|socket| accept(socket.get_ref().as_fd())) {
-            Ok(Ok((connection, peer))) => {
-                // Closing sends RST (socket(7) SO_LINGER). A connection accepted before startup did not inherit this
-                // from the listener.
-                let _ = sockopt::set_reset_on_close(connection.as_fd());
-                drop(connection);
-                relay.counters.refused.fetch_add(1, Relaxed);
-                if let Some(more) = relay.lines.refused.pass(&name, Instant::now()) {
-                    warn!(%listen, %peer, more, "refused: no tunnel listens here");
-                }
-            }
-            Err(_nobody) => {}
-            // The connection is gone already, or there is no descriptor for it and it stays in the queue.
-            Ok(Err(_)) => sleep(PAUSE).await,
+        // Without a descriptor for a connection, it stays in the queue.
+        let (connection, peer, ()) = queue::next(&socket, &|_: &SysError| ()).await;
+        // Closing sends RST (socket(7) SO_LINGER). A connection accepted before startup did not inherit this
+        // from the listener.
+        let _ = sockopt::set_reset_on_close(connection.as_fd());
+        drop(connection);
+        relay.counters.refused.fetch_add(1, Relaxed);
+        if let Some(more) = relay.lines.refused.pass(&name, Instant::now()) {
+            warn!(%listen, %peer, more, "refused: no tunnel listens here");
         }
     }
 }
-
-/// Pause after accept(2) has failed.
-const PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,148 @@
+//! The tunnels that are served: one list, which listeners, checks, probes, loop guard and views read.
+
+use crate::live::counters::Counters;
+use crate::live::registry::Registry;
+use crate::live::verified::VerifyView;
+use crate::names::Names;
+use crate::state::absence::may_come_later;
+use crate::state::loop_guard::LoopGuard;
+use crate::state::permits::Permits;
+use crate::state::served_tunnel::ServedTunnel;
+use crate::state::views::{self, GroupView, HopsView};
+use longhaul_config::Tunnel;
+use longhaul_core::health::GoneAddress;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::watch;
+
+/// A list of tunnels, in the order of the configuration.
+pub(crate) type List = Arc<[Arc<ServedTunnel>]>;
+
+/// The tunnels that are served. Each change of the list is one step for every reader.
+#[derive(Debug)]
+pub struct Tunnels {
+    list: watch::Sender<List>,
+    /// What the tunnels share.
+    pub(super) permits: Arc<Permits>,
+    pub(crate) names: Names,
+    pub(crate) loop_guard: LoopGuard,
+    counters: Arc<Counters>,
+    registry: Arc<Registry>,
+}
+
+impl Tunnels {
+    /// Returns an empty list for a process with `flows` permits, these counters and these live flows.
+    pub(super) fn new(flows: usize, counters: &Arc<Counters>, registry: &Arc<Registry>) -> Tunnels {
+        Tunnels {
+            list: watch::Sender::default(),
+            permits: Permits::new(flows),
+            names: Names::default(),
+            loop_guard: LoopGuard::default(),
+            counters: counters.clone(),
+            registry: registry.clone(),
+        }
+    }
+
+    /// Returns a new tunnel with `settings`, which is not served yet.
+    pub(crate) fn open(&self, settings: Arc<Tunnel>) -> Arc<ServedTunnel> {
+        Arc::new(ServedTunnel::new(settings, &self.permits, &self.counters))
+    }
+
+    /// Serves `tunnels` from now on, and no others.
+    pub(crate) fn set(&self, tunnels: Vec<Arc<ServedTunnel>>) {
+        // Before the list, because a flow may dial at once. The hops of the tunnels before stay until the next reload, because
+        // their last flows may dial just now.
+        self.loop_guard.know(self.list().iter().chain(&tunnels));
+        self.permits.serve(tunnels.iter().map(|tunnel| (&*tunnel.permits, tunnel.settings.max_flows)));
+        tunnels.iter().for_each(|tunnel| tunnel.hops.keep(&tunnel.settings));
+        self.list.send_replace(tunnels.into());
+    }
+
+    /// Ends every listener. Views go on to show the tunnels.
+    pub(crate) fn close(&self) {
+        self.list.send_modify(|list| *list = list.iter().map(|tunnel| Arc::new(tunnel.closed())).collect());
+    }
+
+    /// Returns the tunnels that are served.
+    pub(crate) fn list(&self) -> List {
+        self.list.borrow().clone()
+    }
+
+    /// Returns a receiver of each change of the list.
+    pub(crate) fn changes(&self) -> watch::Receiver<List> {
+        self.list.subscribe()
+    }
+
+    /// Runs `task` in the background as long as `tunnel` is in the list.
+    pub(crate) fn run_while_listed(&self, tunnel: &Arc<ServedTunnel>, task: impl Future<Output = ()> + Send + 'static) {
+        let (mut list, tunnel) = (self.list.subscribe(), tunnel.clone());
+        tokio::spawn(async move {
+            let is_gone = |list: &List| !list.iter().any(|listed| Arc::ptr_eq(listed, &tunnel));
+            // Dropping the task is how it ends. The wait fails only when the relay is gone.
+            tokio::select! {
+                _ = list.wait_for(is_gone) => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Returns the settings of the tunnels that are served, by name.
+    pub fn settings(&self) -> Vec<Arc<Tunnel>> {
+        let mut settings: Vec<Arc<Tunnel>> = self.list().iter().map(|tunnel| tunnel.settings.clone()).collect();
+        settings.sort_by(|one, other| one.name.cmp(&other.name));
+        settings
+    }
+
+    /// Whether dialling `address` would come back to `tunnel`: see [`LoopGuard::leads_back`].
+    ///
+    /// # Errors
+    /// The kernel did not say whether an address is this host's.
+    pub(crate) fn leads_back(&self, tunnel: &Tunnel, address: SocketAddr) -> longhaul_sys::Result<bool> {
+        self.loop_guard.leads_back(&self.list(), tunnel, address)
+    }
+
+    /// Returns the address that the listener of `tunnel` needs, if it is not of this host any more. Asks the kernel, two system
+    /// calls.
+    pub fn gone_address(&self, tunnel: &str) -> Option<GoneAddress> {
+        let tunnel = self.list().iter().find(|served| served.settings.name == tunnel)?.clone();
+        let is_here = |address| self.loop_guard.has_here(address);
+        tunnel.absence.look(tunnel.needed, is_here, may_come_later, SystemTime::now())
+    }
+
+    /// Returns the counters and the state of the next hops of every tunnel that is served.
+    pub fn groups(&self) -> Vec<GroupView> {
+        let tunnels = self.list();
+        let counters: Vec<&Arc<Counters>> = tunnels.iter().map(|tunnel| &tunnel.counters).collect();
+        let carried = self.registry.carried_by(&counters);
+        let view = |(tunnel, carried): (&Arc<ServedTunnel>, _)| GroupView {
+            hops: tunnel.view(&self.names),
+            counters: tunnel.counters.values(carried),
+            distributions: tunnel.counters.distributions.clone(),
+        };
+        tunnels.iter().zip(carried).map(view).collect()
+    }
+
+    /// Returns the state of the next hops of every tunnel that is served. It costs the same however many flows live.
+    pub fn next_hops(&self) -> Vec<HopsView> {
+        self.list().iter().map(|tunnel| tunnel.view(&self.names)).collect()
+    }
+
+    /// Returns the results of the daemon's own probes, by the names of the tunnels with `verify`.
+    pub fn verified(&self) -> BTreeMap<String, VerifyView> {
+        let tunnels = self.list();
+        let view = |tunnel: &Arc<ServedTunnel>| Some((tunnel.settings.name.clone(), tunnel.history.as_ref()?.view()));
+        tunnels.iter().filter_map(view).collect()
+    }
+
+    /// Returns whether a listener accepts nothing although the process runs: by the probes of a tunnel with `verify`.
+    pub fn is_stuck(&self) -> bool {
+        self.list().iter().filter_map(|tunnel| tunnel.history.as_ref()).any(|history| history.is_stuck())
+    }
+
+    /// Writes the state of the next hops to the log, for tunnels that have several.
+    pub(super) fn log(&self) {
+        views::log(&self.next_hops());
+    }
+}
