@@ -1,7 +1,7 @@
 //! One TCP connection: its options, what the kernel says of it, its end.
 //!
 //! Enters: a connected socket, and the options of its tunnel. Leaves: a [`Stream`](stream::Stream) that tokio watches; samples of
-//! TCP_INFO; a wake-up when the peer closes.
+//! TCP_INFO; the first bytes, peeked; a wake-up when the peer closes.
 //! May use: `lock`.
 
 pub(crate) mod closing;

@@ -12,11 +12,12 @@ use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 use tokio::time::{Instant, timeout_at};
 
-/// Asks about first bytes, from now on. By the runtime's clock, which tests may stop.
+/// Asks about first bytes, from now on.
 pub(crate) fn ask(asks: Asks) -> Opening {
     Opening::new(asks, now())
 }
 
+/// Returns the time by the runtime's clock, which tests may stop.
 pub(crate) fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
@@ -32,7 +33,7 @@ pub(crate) async fn peek(socket: &Stream, mut opening: Opening, bytes: &mut [u8]
     peeked.unwrap_or_else(|_| Ok((opening.look(&[], false, until).unwrap_or(Found::Undecided), 0)))
 }
 
-/// Does the same, and leaves the time to the caller.
+/// Like [`peek`], but leaves the time to the caller.
 pub(crate) fn poll_peek(
     socket: &Stream,
     opening: &mut Opening,

@@ -122,9 +122,11 @@ async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
         Err(how) => return Answered::Ended(how),
     };
     let report = Frame::Report(report(flow, preface, Some(dial), Next::PassedOn)).bytes();
-    match send_all(accept, &report).await {
-        Ok(()) => Answered::PassOn(Box::new(Preface { hops, ..*preface }.bytes())),
-        Err(err) => Answered::Ended(Broken::of(Leg::Accept, &err).into()),
+    // Only a server that has filled the send buffer before makes this wait.
+    match timeout(ANSWER_TIME, send_all(accept, &report)).await {
+        Ok(Ok(())) => Answered::PassOn(Box::new(Preface { hops, ..*preface }.bytes())),
+        Ok(Err(err)) => Answered::Ended(Broken::of(Leg::Accept, &err).into()),
+        Err(_) => Answered::Ended(How::TimedOut(Leg::Accept)),
     }
 }
 
