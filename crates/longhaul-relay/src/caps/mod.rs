@@ -82,15 +82,16 @@ impl Governor {
     pub(super) fn begin(&self, flow: &Arc<Flow>) {
         fence(SeqCst); // see `set`
         if self.shared.is_capped.load(Relaxed) {
-            // Without a thread, nobody would take the flow from the desk. A thread that is just starting finds it by itself.
-            let is_tracked = self.thread.get() == Some(&true);
+            // Without a thread, nobody would take the flow from the desk. One that is just starting takes it: it may have looked at the
+            // live flows already.
+            let is_tracked = self.thread.get() != Some(&false);
             self.shared.begin(flow, is_tracked);
         }
     }
 
     /// Starts the thread at the first call.
     fn start(&self) {
-        self.thread.get_or_init(|| {
+        let has_thread = *self.thread.get_or_init(|| {
             let tracker = Tracker::new(self.shared.clone());
             let started = std::thread::Builder::new().name("longhaul-caps".into()).spawn(move || tracker.run());
             if let Err(err) = &started {
@@ -98,6 +99,9 @@ impl Governor {
             }
             started.is_ok()
         });
+        if !has_thread {
+            lock(&self.shared.desk).begun.clear();
+        }
     }
 }
 

@@ -135,3 +135,16 @@ async fn live_flows_follow_the_schedule() {
     let other = begin(&registry, &governor, &one);
     assert!(other.limits().iter().all(|limit| *limit <= mbit(8)), "{:?}", other.limits());
 }
+
+/// The thread may look at the live flows before the governor knows that it runs.
+#[tokio::test]
+async fn a_flow_that_begins_while_the_thread_starts_is_handed_over() {
+    let registry = Arc::<Registry>::default();
+    let governor = Governor::new(&registry);
+    let tunnel = tunnel("capped", |tunnel| tunnel.bandwidth = fixed(mbit(40)));
+    let rules = Rules::default().next(Bandwidth::default(), std::slice::from_ref(&tunnel), &HashMap::new());
+    lock(&governor.shared.desk).rules = Arc::new(rules);
+    governor.shared.is_capped.store(true, Relaxed);
+    let live = begin(&registry, &governor, &tunnel);
+    assert_eq!(lock(&governor.shared.desk).begun.pop().unwrap().flow.number, live.flow.number);
+}
