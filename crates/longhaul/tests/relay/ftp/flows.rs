@@ -8,7 +8,7 @@ use serde_json::Value;
 use socket2::{SockRef, Socket};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The sides that connect: in passive mode the client, in active mode the server.
 const MODES: [bool; 2] = [true, false];
@@ -104,9 +104,11 @@ fn a_data_connection_counts_in_the_cap_of_its_tunnel() {
         pair
     });
     // Both servers send as much as they can, and both clients read it all.
+    let end = Instant::now() + 2 * TIMEOUT;
     std::thread::scope(|scope| {
         for (client, server) in &pairs {
-            scope.spawn(move || while (&*server).write_all(&[0; 65_536]).is_ok() {});
+            // The scope waits for its threads, so they end also when the wait below fails.
+            scope.spawn(move || while Instant::now() < end && (&*server).write_all(&[0; 65_536]).is_ok() {});
             scope.spawn(move || while (&*client).read(&mut [0; 65_536]).is_ok_and(|read| read > 0) {});
         }
         let caps = || transfers.map(|(name, leg, _)| shown.flow(name)[leg]["cap_bits_per_second"].as_u64());
