@@ -1,7 +1,6 @@
 //! Tests the bandwidth caps: the pacing rates that the kernel reports, and the bytes. How well a cap is kept depends on the
 //! machine, so it is measured elsewhere (docs/design/caps.md).
 
-use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
 use longhaul_sys::sockopt::pacing;
 use socket2::Socket;

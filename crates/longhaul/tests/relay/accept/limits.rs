@@ -8,29 +8,26 @@ use longhaul_core::budget::{MAX_HELD, MIN_FILL};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use socket2::SockRef;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Instant;
 
-/// Returns the command `longhaul relay`, run by `sh` after the shell command `limit`, such as `ulimit -n 80`.
-fn limited(limit: &str, listen: &str, to: &str, flags: &[&str]) -> Command {
-    through_sh(limit, &[&["relay", "--listen", listen, "--to", to], flags].concat())
+/// Starts `longhaul relay` from `port` to `server` after the shell command `limit`, such as `ulimit -n 80`.
+fn limited(limit: &str, port: &Port, server: &TcpListener, flags: &[&str]) -> Relay {
+    let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
+    Relay::spawn(limited_to(limit, &listen, &to, flags))
 }
 
-fn through_sh(limit: &str, args: &[&str]) -> Command {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("{limit} && exec \"$0\" \"$@\"")]);
-    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json"]).args(args);
-    command
+fn limited_to(limit: &str, listen: &str, to: &str, flags: &[&str]) -> Command {
+    longhaul_after(limit, &[&["relay", "--listen", listen, "--to", to], flags].concat())
 }
 
 #[test]
 fn eighty_descriptors_survive_a_flood_and_serve_again() {
     let server = server();
     let port = Port::reserve("127.0.0.1");
-    let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
-    let relay = Relay::spawn(limited("ulimit -n 80", &listen, &to, &[]));
+    let relay = limited("ulimit -n 80", &port, &server, &[]);
     let flood: Vec<TcpStream> = (0..400).map(|_| TcpStream::connect(port.address()).unwrap()).collect();
     // Some of these connections have flows, with bytes in them; the others wait.
     let mut first = patient(server.accept().unwrap().0);
@@ -62,7 +59,7 @@ fn eighty_descriptors_survive_a_flood_and_serve_again() {
 fn a_descriptor_limit_too_low_for_any_flow_is_refused_at_start() {
     let refused = |limit: u32| {
         let listen = Port::reserve("127.0.0.1").address().to_string();
-        let output = limited(&format!("ulimit -n {limit}"), &listen, "127.0.0.1:9", &[]).output().unwrap();
+        let output = limited_to(&format!("ulimit -n {limit}"), &listen, "127.0.0.1:9", &[]).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
@@ -71,8 +68,7 @@ fn a_descriptor_limit_too_low_for_any_flow_is_refused_at_start() {
     let min = error.split_once("flows; at least ").unwrap().1.split_once(' ').unwrap().0.parse::<u32>().unwrap();
     refused(min - 1);
     let (port, server) = (Port::reserve("127.0.0.1"), server());
-    let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
-    let _relay = Relay::spawn(limited(&format!("ulimit -n {min}"), &listen, &to, &[]));
+    let _relay = limited(&format!("ulimit -n {min}"), &port, &server, &[]);
     talk(&patient(TcpStream::connect(port.address()).unwrap()), &patient(server.accept().unwrap().0));
 }
 
@@ -84,16 +80,13 @@ const FLOOD_CONNECTIONS: usize = 200;
 fn next_hops_that_do_not_answer(descriptors: usize, dead: usize, flows: usize) -> serde_json::Value {
     let (far, silent) = (server(), Silent::new());
     let (good, ports) = (Port::reserve("127.0.0.1"), [(); 8].map(|()| Port::reserve("127.0.0.1")));
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("longhaul.toml").display().to_string();
-    let tunnel = |name: &str, port: &Port, to| {
-        let listen = port.address();
-        format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\nconnect_timeout = \"10min\"\n")
-    };
+    let tunnel = |name: &str, port: &Port, to| tunnel_to(name, port.address(), &[to], "connect_timeout = \"10min\"");
     let dead: Vec<(String, &Port)> = (0..dead).map(|n| (format!("dead-{n}"), &ports[n])).collect();
     let config: String = dead.iter().map(|(name, port)| tunnel(name, port, silent.address())).collect();
-    std::fs::write(&file, config + &tunnel("good", &good, far.local_addr().unwrap())).unwrap();
-    let relay = Relay::spawn(through_sh(&format!("ulimit -n {descriptors}"), &["run", "-c", &file]));
+    let config = config + &tunnel("good", &good, far.local_addr().unwrap());
+    let limit = format!("ulimit -n {descriptors}");
+    let daemon = Daemon::start_by(&config, |file| Relay::spawn(longhaul_after(&limit, &["run", "-c", file])));
+    let relay = &daemon.relay;
     let mut flood = Vec::new();
     for (name, port) in &dead {
         flood.extend((0..FLOOD_CONNECTIONS).map(|_| TcpStream::connect(port.address()).unwrap()));
@@ -208,9 +201,8 @@ fn a_lack_of_pipes_is_logged_once_and_counted_each_time() {
     const FLOWS: usize = 12;
     let server = server();
     let port = Port::reserve("127.0.0.1");
-    let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
     // Enough descriptors for these flows, but not for a pipe for each.
-    let relay = Relay::spawn(limited("ulimit -n 80", &listen, &to, SMALL_BUFFERS));
+    let relay = limited("ulimit -n 80", &port, &server, SMALL_BUFFERS);
     let bytes = pattern(31, OVER_ALL_BUFFERS);
     let (mut copied, mut lines) = (0, Vec::new());
     for _ in 0..2 {
@@ -246,10 +238,9 @@ fn flows_whose_readers_stop_hold_few_bytes_and_no_pipe() {
     // A megabyte waits for each reader, and little of it fits into the sockets behind the relay.
     SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
     let port = Port::reserve("127.0.0.1");
-    let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
     let buffers = ["--set", "accept.rcvbuf=1MiB", "--set", "dial.sndbuf=64KiB"];
     // Enough descriptors for these flows, but not for a pipe for each.
-    let relay = Relay::spawn(limited("ulimit -n 1000", &listen, &to, &buffers));
+    let relay = limited("ulimit -n 1000", &port, &server, &buffers);
     if relay.pipes().is_none() {
         return skip("pidfd_getfd(2) is not allowed");
     }
@@ -462,7 +453,7 @@ pub(crate) fn readable_copy() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     // By another process. If this one wrote the file, a program that another test is just starting could hold it open for
     // writing, and execve(2) of the copy would fail with ETXTBSY.
-    let status = Command::new("cp").arg(env!("CARGO_BIN_EXE_longhaul")).arg(folder.path()).status().unwrap();
+    let status = Command::new("cp").arg(PROGRAM).arg(folder.path()).status().unwrap();
     assert!(status.success());
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     folder
@@ -482,7 +473,7 @@ fn a_loop_of_two_relays_ends_by_itself() {
             // The address that the other relay dials. Between two hosts the routing table would choose this source.
             let source = listen.split(':').next().unwrap();
             // The way is as long as the relays have permits: with 1,024 from a next hop it takes a minute on a busy core.
-            Relay::spawn(limited(&format!("ulimit -n {DESCRIPTORS}"), listen, to, &["--source", source]))
+            Relay::spawn(limited_to(&format!("ulimit -n {DESCRIPTORS}"), listen, to, &["--source", source]))
         };
         let relays = [start(one, two), start(two, one)];
         let client = patient(TcpStream::connect(one).unwrap());

@@ -2,17 +2,9 @@
 
 use crate::harness::*;
 use longhaul_core::proxy_header::{self, Ends, Version};
-use socket2::{Domain, Socket, Type};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Instant;
-
-fn dial_from(ip: &str, to: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::new(ip.parse().unwrap(), 0).into()).unwrap();
-    socket.connect(&to.into()).unwrap();
-    patient(socket.into())
-}
 
 #[test]
 fn a_source_with_too_many_flows_is_reset_and_others_are_served() {
@@ -23,7 +15,7 @@ fn a_source_with_too_many_flows_is_reset_and_others_are_served() {
     let line = relay.wait_log("refused: limit of its source");
     assert_eq!((&line["peer"], &line["source"]), (&refused.to_string().into(), &"127.0.0.1".into()), "{line}");
     assert_eq!(line["limit"], "max_flows_per_source");
-    let other = (dial_from("127.0.0.2", path.entry()), accept(path.server()));
+    let other = (dial_from("127.0.0.2", path.entry()).unwrap(), accept(path.server()));
     talk(&other.0, &other.1);
     let counters = relay.counters();
     assert_eq!((&counters["over_source_limit"], &counters["refused"]), (&1.into(), &1.into()), "{counters}");
@@ -106,18 +98,12 @@ fn a_source_that_begins_too_many_flows_a_second_is_reset() {
 fn max_flows_of_the_process_counts_the_flows_of_all_tunnels_and_follows_a_reload() {
     let server = server();
     let ports = [Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")];
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("longhaul.toml");
-    let write = |max_flows: usize| {
-        let mut text = format!("max_flows = {max_flows}\n");
-        for (name, port) in ["one", "two"].iter().zip(&ports) {
-            let (listen, to) = (port.address(), server.local_addr().unwrap());
-            text += &format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = \"{to}\"\n");
-        }
-        std::fs::write(&file, text).unwrap();
+    let file = |max_flows: usize| {
+        let tunnels = ["one", "two"].iter().zip(&ports).map(|(name, port)| tunnel(name, port.address(), &server, ""));
+        format!("max_flows = {max_flows}\n") + &tunnels.collect::<String>()
     };
-    write(2);
-    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
+    let daemon = Daemon::start(&file(2));
+    let relay = &daemon.relay;
     relay.wait_log("listening");
     let dial = |tunnel: usize| patient(TcpStream::connect(ports[tunnel].address()).unwrap());
     let first = [0, 1].map(|tunnel| (dial(tunnel), accept(&server)));
@@ -125,7 +111,7 @@ fn max_flows_of_the_process_counts_the_flows_of_all_tunnels_and_follows_a_reload
     let line = relay.wait_log("relay is full: connections wait in the listen queue");
     assert_eq!((&line["flows_of_all"], &line["most_flows"]), (&2.into(), &2.into()), "{line}");
     assert_eq!(relay.counters()["accepted"], 2);
-    write(3);
+    daemon.write(&file(3));
     relay.signal("HUP");
     let line = relay.wait_log("limits");
     assert_eq!(line["most_flows"], 3, "{line}");

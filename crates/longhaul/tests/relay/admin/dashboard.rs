@@ -1,8 +1,7 @@
 //! Tests the dashboard in a real browser, Chromium, against a daemon with real flows.
 
+use crate::admin::CHECKED;
 use crate::admin::browser::Browser;
-use crate::admin::metrics::ask;
-use crate::daemon::{Daemon, dial};
 use crate::harness::*;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -11,50 +10,30 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tempfile::TempDir;
 
-/// A daemon with an HTTP listener and the tunnel `one`, whose next hop is checked and sends back what comes.
+/// A daemon whose next hop is checked and sends back what comes.
 struct Site {
-    daemon: Daemon,
-    port: Port,
-    http: Port,
+    watched: Watched,
     far: Port,
     echo: Option<Echo>,
-    folder: TempDir,
 }
 
 impl Site {
     fn start() -> Site {
-        let [port, http, far] = [(); 3].map(|()| Port::reserve("127.0.0.1"));
-        let folder = tempfile::tempdir().unwrap();
+        let far = Port::reserve("127.0.0.1");
         // Before the daemon, whose first check would find nobody.
         let echo = Some(Echo::start(far.address()));
-        let daemon = Daemon::start(&config(&folder, &port, &http, &far));
-        daemon.relay.wait_log("HTTP listener is open");
-        Site { daemon, port, http, far, echo, folder }
-    }
-
-    fn config(&self) -> String {
-        config(&self.folder, &self.port, &self.http, &self.far)
+        Site { watched: Watched::start_to(&[far.address()], CHECKED), far, echo }
     }
 
     fn url(&self) -> String {
-        format!("http://{}/", self.http.address())
+        format!("http://{}/", self.watched.http.address())
     }
 
     /// Returns the answer to a request as text.
     fn get(&self, path: &str) -> String {
-        ask(TcpStream::connect(self.http.address()).unwrap(), path, "*/*")
+        ask(patient(TcpStream::connect(self.watched.http.address()).unwrap()), &format!("GET {path}"), "*/*")
     }
-}
-
-fn config(folder: &TempDir, port: &Port, http: &Port, far: &Port) -> String {
-    let socket = folder.path().join("admin.sock").display().to_string();
-    let (listen, http, far) = (port.address(), http.address(), far.address());
-    format!(
-        "[admin]\nsocket = \"{socket}\"\nlisten = \"{http}\"\n[[tunnel]]\nname = \"one\"\nlisten = \"{listen}\"\n\
-         to = \"{far}\"\ncheck = \"tcp\"\ncheck_interval = \"100ms\"\nrise = 1\nfall = 1\n"
-    )
 }
 
 /// A server that sends back what comes. Dropping it closes its listener and its connections.
@@ -202,7 +181,7 @@ fn assert_clean(browser: &Browser, url: &str) {
 fn the_figures_move_and_are_those_of_status_json() {
     let Some(mut browser) = Browser::start() else { return };
     let site = Site::start();
-    let load = Load::start(&site.port, 6);
+    let load = Load::start(&site.watched.port, 6);
     browser.open(&site.url());
     browser.wait(&format!("{WORD} 'WHOLE'"));
     browser.wait("document.querySelectorAll('#flows tbody tr').length === 6");
@@ -249,18 +228,16 @@ fn the_state_turns_when_a_next_hop_dies_and_comes_back() {
     browser.wait("document.getElementById('problems').children.length === 0");
     assert_clean(&browser, &site.url());
     // A file that is refused: its text is no markup.
-    let bad = site.config().replace("\"one\"", "\"<img src=x>\"");
-    assert_eq!(site.daemon.reload(&bad)["message"], "reload refused: the old configuration stays");
+    let bad = site.watched.text("", CHECKED).replace("\"one\"", "\"<img src=x>\"");
+    assert_eq!(site.watched.daemon.reload(&bad)["message"], "reload refused: the old configuration stays");
     browser.wait("document.getElementById('problems').innerText.includes('<img src=x>')");
     // A daemon that is gone, and one that has come again.
-    site.daemon.relay.signal("KILL");
-    site.daemon.relay.exit();
+    site.watched.kill();
     browser.wait(&format!("{WORD} 'NO ANSWER'"));
     let reason = browser.text("document.getElementById('reason').textContent");
     assert!(reason.contains("has not answered since") && reason.contains("when it was WHOLE"), "{reason}");
     assert_eq!(browser.value("document.getElementById('figures').classList.contains('old')"), true);
-    let config = site.config();
-    site.daemon = Daemon::start(&config);
+    site.watched.start_again(CHECKED);
     browser.wait(&format!("{WORD} 'WHOLE' && !document.querySelector('.old')"));
 }
 
@@ -268,7 +245,7 @@ fn the_state_turns_when_a_next_hop_dies_and_comes_back() {
 fn the_keyboard_reaches_everything_in_order_and_the_focus_is_seen() {
     let Some(mut browser) = Browser::start() else { return };
     let site = Site::start();
-    let _load = Load::start(&site.port, 2);
+    let _load = Load::start(&site.watched.port, 2);
     browser.open(&site.url());
     browser.wait("document.querySelectorAll('#flows tbody tr').length === 2");
     browser.wait("/now: up/.test(document.querySelector('.chart .words').textContent)");
@@ -314,7 +291,7 @@ fn the_keyboard_reaches_everything_in_order_and_the_focus_is_seen() {
 fn many_flows_are_filtered_and_the_rest_is_counted() {
     let Some(mut browser) = Browser::start() else { return };
     let site = Site::start();
-    let clients: Vec<TcpStream> = (0..210).map(|_| dial(&site.port)).collect();
+    let clients: Vec<TcpStream> = (0..210).map(|_| dial(&site.watched.port)).collect();
     browser.open(&site.url());
     let count = "document.getElementById('flow-count').textContent";
     browser.wait(&format!("{count} === '210 flows, the first 200 are shown, 10 are not'"));
@@ -440,7 +417,7 @@ const CONTRAST: &str = r"(() => {
 fn a_phone_and_the_dark_have_it_readable() {
     let Some(mut browser) = Browser::start() else { return };
     let mut site = Site::start();
-    let _load = Load::start(&site.port, 2);
+    let _load = Load::start(&site.watched.port, 2);
     browser.resize(360, 740);
     browser.open(&site.url());
     browser.wait("document.querySelectorAll('#flows tbody tr').length === 2");

@@ -1,75 +1,29 @@
 //! Tests the counters of each tunnel, and `/metrics` with the tools that read it.
 
-use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
 use serde_json::Value;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// A daemon with an HTTP listener and the tunnel `one`.
-struct Watched {
-    daemon: Daemon,
-    port: Port,
-    http: Port,
-    far: TcpListener,
-}
-
 /// The samples of a page: each line up to its value, and the value.
 type Samples = std::collections::BTreeMap<String, f64>;
 
-impl Watched {
-    fn start() -> Watched {
-        let (port, http, far) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
-        let daemon = Daemon::start(&config(http.address(), port.address(), &far));
-        daemon.relay.wait_log("HTTP listener is open");
-        Watched { daemon, port, http, far }
-    }
-
-    /// Opens a flow; returns the client's end and the server's.
-    fn flow(&self) -> (TcpStream, TcpStream) {
-        let client = dial(&self.port);
-        (client, patient(self.far.accept().unwrap().0))
-    }
-
-    fn status(&self) -> Value {
-        serde_json::from_str(&get(self.http.address(), "/status.json", "*/*").1).unwrap()
-    }
-
-    /// Returns the samples of `/metrics`.
-    fn metrics(&self) -> Samples {
-        samples(&get(self.http.address(), "/metrics", "application/openmetrics-text;version=1.0.0,*/*;q=0.1").1)
-    }
-
-    fn reload(&self, more: &str) {
-        self.daemon.write(&(config(self.http.address(), self.port.address(), &self.far) + more));
-        self.daemon.relay.signal("HUP");
-        self.daemon.relay.wait_log("reloaded");
-    }
-}
-
-fn config(http: SocketAddr, listen: SocketAddr, far: &TcpListener) -> String {
-    format!("[admin]\nlisten = \"{http}\"\n") + &tunnel("one", listen, far, "")
+/// Returns the samples of `/metrics`.
+fn metrics(of: &Watched) -> Samples {
+    samples(&get(of.http.address(), "/metrics", "application/openmetrics-text;version=1.0.0,*/*;q=0.1").1)
 }
 
 /// Returns the head and the body of the answer to a request for `path`.
 fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
-    let answer = ask(TcpStream::connect(address).expect("the daemon listens"), path, accept);
+    let stream = patient(TcpStream::connect(address).expect("the daemon listens"));
+    let answer = ask(stream, &format!("GET {path}"), accept);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
     assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
     (head.to_ascii_lowercase(), body.into())
-}
-
-/// Sends a request; returns the whole answer.
-pub(crate) fn ask(stream: TcpStream, path: &str, accept: &str) -> String {
-    let mut stream = patient(stream);
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nAccept: {accept}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 fn samples(page: &str) -> Samples {
@@ -81,7 +35,7 @@ fn samples(page: &str) -> Samples {
 
 #[test]
 fn a_leg_whose_peer_does_not_read_is_limited_by_it() {
-    let watched = Watched::start();
+    let watched = Watched::start("");
     let (client, _server) = watched.flow();
     client.set_nonblocking(true).unwrap();
     wait_until("the server's window is full", || {
@@ -89,18 +43,14 @@ fn a_leg_whose_peer_does_not_read_is_limited_by_it() {
         watched.status()["flows"][0]["dial"]["limit"] == "receive window"
     });
     let limited = r#"longhaul_legs{tunnel="one",leg="dial",limit="receive window"}"#;
-    wait_until("the metrics say so too", || watched.metrics()[limited] == 1.0);
+    wait_until("the metrics say so too", || metrics(&watched)[limited] == 1.0);
 }
 
 #[test]
 fn each_tunnel_has_its_own_counters() {
-    let watched = Watched::start();
+    let watched = Watched::start("");
     let (port, closed) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-    let two = |allow: &str| {
-        let closed = closed.address();
-        let two = format!("[[tunnel]]\nname = \"two\"\nlisten = \"{}\"\nto = [\"{closed}\"]\n", port.address());
-        two + &format!("allow = [\"{allow}\"]\n")
-    };
+    let two = |allow: &str| tunnel_to("two", port.address(), &[closed.address()], &format!("allow = [\"{allow}\"]\n"));
     let reset = || assert_eq!(read_to_end(&dial(&port)), (Vec::new(), Ending::Reset));
     let (mut client, mut server) = watched.flow();
     client.write_all(b"seven b").unwrap();
@@ -131,13 +81,13 @@ fn each_tunnel_has_its_own_counters() {
 /// The figures of a page agree with each other, and grow while a flow lives.
 #[test]
 fn a_scrape_shows_the_state_of_the_moment() {
-    let watched = Watched::start();
+    let watched = Watched::start("");
     let (mut client, mut server) = watched.flow();
     client.write_all(&pattern(1, 100_000)).unwrap();
     server.read_exact(&mut vec![0; 100_000]).unwrap();
     let up = r#"longhaul_tunnel_bytes_total{tunnel="one",direction="up"}"#;
     let page = wait_for("the bytes are counted", || {
-        let page = watched.metrics();
+        let page = metrics(&watched);
         if page[up] == 100_000.0 { Ok(page) } else { Err(page) }
     });
     let version = format!(r#"longhaul_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION"));
@@ -171,15 +121,15 @@ fn a_scrape_shows_the_state_of_the_moment() {
             .map(|(_, value)| value)
             .sum()
     };
-    wait_until("the flow has ended", || ends(&watched.metrics()) == 1.0);
-    assert_eq!(watched.metrics()[up], 100_000.0, "the bytes stay");
+    wait_until("the flow has ended", || ends(&metrics(&watched)) == 1.0);
+    assert_eq!(metrics(&watched)[up], 100_000.0, "the bytes stay");
 }
 
 #[test]
 fn a_removed_tunnel_disappears_and_a_client_chooses_the_format() {
-    let watched = Watched::start();
+    let watched = Watched::start("");
     let other = Port::reserve("127.0.0.1");
-    let of_two = || watched.metrics().keys().filter(|name| name.contains(r#"tunnel="two""#)).count();
+    let of_two = || metrics(&watched).keys().filter(|name| name.contains(r#"tunnel="two""#)).count();
     watched.reload(&tunnel("two", other.address(), &watched.far, ""));
     assert!(of_two() > 20);
     watched.reload("");
@@ -196,13 +146,11 @@ fn a_removed_tunnel_disappears_and_a_client_chooses_the_format() {
 
 #[test]
 fn a_broken_tunnel_shows_its_stage() {
-    let watched = Watched::start();
+    let watched = Watched::start("");
     let (port, closed) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-    let (listen, to) = (port.address(), closed.address());
-    let two = format!("[[tunnel]]\nname = \"two\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\n");
-    watched.reload(&(two + "verify = \"1s\"\n"));
+    watched.reload(&tunnel_to("two", port.address(), &[closed.address()], "verify = \"1s\"\n"));
     let page = wait_for("a result", || {
-        let page = watched.metrics();
+        let page = metrics(&watched);
         if page.contains_key(r#"longhaul_verify_whole{tunnel="two"}"#) { Ok(page) } else { Err(page) }
     });
     assert_eq!(page[r#"longhaul_verify_whole{tunnel="two"}"#], 0.0);
@@ -238,9 +186,9 @@ fn promtool(args: &[&str], input: &str) -> bool {
 
 #[test]
 fn promtool_accepts_the_metrics_and_the_rules() {
-    let watched = Watched::start();
+    let watched = Watched::start("");
     let _flow = watched.flow();
-    wait_until("it is open", || watched.metrics()[r#"longhaul_tunnel_dial_seconds_count{tunnel="one"}"#] == 1.0);
+    wait_until("it is open", || metrics(&watched)[r#"longhaul_tunnel_dial_seconds_count{tunnel="one"}"#] == 1.0);
     let page = get(watched.http.address(), "/metrics", "*/*").1;
     let file = |name| repository(name).display().to_string();
     let _ = promtool(&["check", "metrics"], &page)
@@ -284,7 +232,7 @@ impl Prometheus {
     fn query(&self, query: &str) -> Result<Value, String> {
         let escaped: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let stream = TcpStream::connect(self.address).map_err(|err| err.to_string())?;
-        let answer = ask(stream, &format!("/api/v1/query?query={escaped}"), "*/*");
+        let answer = ask(patient(stream), &format!("GET /api/v1/query?query={escaped}"), "*/*");
         let (_, body) = answer.split_once("\r\n\r\n").ok_or_else(|| answer.clone())?;
         // The body may be chunked; it is one object in any case.
         let object = body.find('{').zip(body.rfind('}')).map(|(begin, end)| &body[begin..=end]);
@@ -306,7 +254,7 @@ impl Drop for Prometheus {
 /// The packaged configuration makes a real Prometheus read the figures, and it understands each query of the dashboard.
 #[test]
 fn prometheus_scrapes_a_daemon() {
-    let watched = Watched::start();
+    let watched = Watched::start("");
     let (mut client, mut server) = watched.flow();
     let Some(prometheus) = Prometheus::start(watched.http.address()) else { return };
     client.write_all(&pattern(1, 70_000)).unwrap();

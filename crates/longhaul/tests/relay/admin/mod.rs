@@ -7,127 +7,26 @@ mod status;
 mod top;
 
 use crate::accept::limits::readable_copy;
-use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
+use std::process::{Command, Stdio};
 
-/// A daemon with a control socket, an HTTP listener and one tunnel.
-pub(crate) struct Admin {
-    pub(crate) daemon: Daemon,
-    pub(crate) port: Port,
-    pub(crate) far: TcpListener,
-    pub(crate) http: Port,
-    pub(crate) folder: TempDir,
-}
-
-impl Admin {
-    pub(crate) fn start() -> Admin {
-        let (folder, port, http, far) =
-            (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
-        let daemon = Daemon::start(&config(&socket(&folder), http.address(), port.address(), &far));
-        daemon.relay.wait_log("HTTP listener is open");
-        Admin { daemon, port, far, http, folder }
-    }
-
-    pub(crate) fn socket(&self) -> PathBuf {
-        socket(&self.folder)
-    }
-
-    /// Returns the state of the daemon.
-    pub(crate) fn status(&self) -> Value {
-        let (code, body) = by_socket(&self.socket(), "GET", "/status.json");
-        assert_eq!(code, 200, "{body}");
-        serde_json::from_str(&body).unwrap()
-    }
-
-    /// Opens a flow; returns the client's end and the server's.
-    pub(crate) fn flow(&self) -> (TcpStream, TcpStream) {
-        let client = dial(&self.port);
-        (client, patient(self.far.accept().unwrap().0))
-    }
-
-    /// Runs `longhaul` with `args` and the flag that names this daemon.
-    pub(crate) fn command(&self, args: &[&str]) -> Output {
-        let socket = self.socket().display().to_string();
-        program().args(args).args(["--admin", &socket]).output().unwrap()
-    }
-
-    /// Kills the daemon, which leaves the file of its socket.
-    pub(crate) fn kill(&mut self) {
-        self.daemon.relay.signal("KILL");
-        self.daemon.relay.exit();
-    }
-
-    /// Starts another daemon with the same sockets, and waits until the control socket is open.
-    pub(crate) fn start_again(&self) -> Daemon {
-        let config = config(&self.socket(), self.http.address(), self.port.address(), &self.far);
-        let daemon = Daemon::start(&config);
-        wait_until("the socket is replaced", || UnixStream::connect(self.socket()).is_ok());
-        daemon
-    }
-}
-
-/// Returns the command of the program under test, with its output and its log as text.
-pub(crate) fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_longhaul"))
-}
-
-pub(crate) fn socket(folder: &TempDir) -> PathBuf {
-    folder.path().join("admin.sock")
-}
-
-pub(crate) fn admin(socket: &Path, http: SocketAddr) -> String {
-    format!("[admin]\nsocket = \"{}\"\nlisten = \"{http}\"\n", socket.display())
-}
-
-fn config(socket: &Path, http: SocketAddr, listen: SocketAddr, far: &TcpListener) -> String {
-    admin(socket, http) + &tunnel("one", listen, far, "")
-}
-
-/// Sends a request on `stream`; returns the code and the body of the answer.
-fn request(mut stream: impl Read + Write, method: &str, path: &str) -> (u16, String) {
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.into())
-}
-
-pub(crate) fn by_socket(socket: &Path, method: &str, path: &str) -> (u16, String) {
-    let stream = UnixStream::connect(socket).expect("the daemon listens");
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    request(stream, method, path)
-}
-
-/// Sends a request to the HTTP listener at `address`; returns the code and the body of the answer.
-pub(crate) fn by_http(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
-    request(patient(TcpStream::connect(address).expect("the daemon listens")), method, path)
-}
-
-pub(crate) fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-pub(crate) fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+/// Keys of a tunnel whose next hop is checked often. Its state changes after one check.
+const CHECKED: &str = "check = \"tcp\"\ncheck_interval = \"100ms\"\nrise = 1\nfall = 1\n";
 
 #[test]
 fn the_control_socket_is_the_owner_s_alone_and_goes_with_the_process() {
-    let mut admin = Admin::start();
+    let mut admin = Watched::start("");
     let found = fs::symlink_metadata(admin.socket()).unwrap();
     assert!(found.file_type().is_socket());
     assert_eq!(found.permissions().mode() & 0o7777, 0o600);
-    assert_eq!(by_socket(&admin.socket(), "GET", "/healthz"), (200, "ok\n".into()));
+    assert_eq!(admin.get("/healthz"), (200, "ok\n".into()));
     admin.daemon.relay.signal("TERM");
     assert_eq!(admin.daemon.relay.exit(), Some(0));
     assert!(!admin.socket().exists());
@@ -138,7 +37,7 @@ fn another_user_is_refused_even_if_the_file_lets_him_in() {
     if !longhaul_sys::netns::is_root() {
         return skip("needs root, to run a program as another user");
     }
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let copy = readable_copy();
     let as_nobody = || {
         let socket = admin.socket().display().to_string();
@@ -148,7 +47,7 @@ fn another_user_is_refused_even_if_the_file_lets_him_in() {
         assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()), "{output:?}");
         stderr(&output)
     };
-    fs::set_permissions(admin.folder.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(admin.daemon.folder.path(), Permissions::from_mode(0o755)).unwrap();
     assert!(as_nobody().contains("Permission denied"));
     fs::set_permissions(admin.socket(), Permissions::from_mode(0o666)).unwrap();
     as_nobody();
@@ -157,20 +56,23 @@ fn another_user_is_refused_even_if_the_file_lets_him_in() {
 
 #[test]
 fn a_stale_socket_is_replaced_and_a_live_one_is_an_error() {
-    let mut first = Admin::start();
-    let (other, far, http) = (Port::reserve("127.0.0.1"), server(), Port::reserve("127.0.0.1"));
-    let file = first.folder.path().join("second.toml").display().to_string();
-    fs::write(&file, config(&first.socket(), http.address(), other.address(), &far)).unwrap();
+    let mut first = Watched::start("");
+    let (other, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let file = first.daemon.folder.path().join("second.toml").display().to_string();
+    let of_another = [(&first.http, &http), (&first.port, &other)];
+    let text = of_another.iter().fold(first.text("", ""), |text, (from, to)| {
+        text.replace(&from.address().to_string(), &to.address().to_string())
+    });
+    fs::write(&file, text).unwrap();
     let refused = program().args(["run", "-c", &file]).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("another process listens on"), "{}", stderr(&refused));
-    assert_eq!(by_socket(&first.socket(), "GET", "/healthz").0, 200, "the first daemon keeps its socket");
-    first.daemon.relay.signal("KILL");
-    first.daemon.relay.exit();
+    assert_eq!(first.get("/healthz").0, 200, "the first daemon keeps its socket");
+    first.kill();
     assert!(first.socket().exists(), "kill -9 leaves the file");
     let _second = Relay::start(&["run", "-c", &file]);
     wait_until("the socket is replaced", || UnixStream::connect(first.socket()).is_ok());
-    assert_eq!(by_socket(&first.socket(), "GET", "/healthz").0, 200);
+    assert_eq!(first.get("/healthz").0, 200);
 }
 
 #[test]
@@ -198,7 +100,7 @@ fn a_default_socket_is_tried_and_its_absence_is_one_warning() {
 
 #[test]
 fn the_http_listener_reads_and_changes_nothing() {
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let http = admin.http.address();
     assert_eq!(by_http(http, "GET", "/healthz"), (200, "ok\n".into()));
     assert_eq!(by_http(http, "GET", "/readyz"), (200, "ready\n".into()));
@@ -218,9 +120,8 @@ fn the_http_listener_reads_and_changes_nothing() {
 
 #[test]
 fn a_status_names_the_cap_that_limits_a_flow() {
-    let admin = Admin::start();
-    let config = config(&admin.socket(), admin.http.address(), admin.port.address(), &admin.far);
-    assert_eq!(admin.daemon.reload(&format!("bandwidth = \"8Mbit/s\"\n{config}"))["message"], "reloaded");
+    let admin = Watched::start("");
+    admin.reload_with("bandwidth = \"8Mbit/s\"", "");
     let (client, server) = admin.flow();
     std::thread::scope(|scope| {
         scope.spawn(|| while (&client).write_all(&[0; 65_536]).is_ok() {});
@@ -241,7 +142,7 @@ fn a_status_names_the_cap_that_limits_a_flow() {
 
 #[test]
 fn a_status_shows_bytes_that_grow_while_a_flow_lives() {
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let (mut client, mut server) = admin.flow();
     for bytes in [100_000, 1_000_000] {
         client.write_all(&pattern(1, bytes)).unwrap();
@@ -281,7 +182,7 @@ fn a_status_shows_bytes_that_grow_while_a_flow_lives() {
 
 #[test]
 fn a_flow_is_killed_by_its_number() {
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let (kept, first, second) = (admin.flow(), admin.flow(), admin.flow());
     let number_of = |client: &TcpStream| {
         let (flows, peer) = (admin.status()["flows"].clone(), client.local_addr().unwrap().to_string());
@@ -308,8 +209,8 @@ fn a_flow_is_killed_by_its_number() {
 
 #[test]
 fn a_reload_through_the_socket_answers_with_the_outcome() {
-    let admin = Admin::start();
-    let good = config(&admin.socket(), admin.http.address(), admin.port.address(), &admin.far);
+    let admin = Watched::start("");
+    let good = admin.text("", "");
     let (second, taken) = (Port::reserve("127.0.0.1"), server());
     let more = |listen| good.clone() + &tunnel("two", listen, &admin.far, "");
     admin.daemon.write(&more(second.address()));
@@ -342,9 +243,10 @@ fn a_reload_through_the_socket_answers_with_the_outcome() {
 
 #[test]
 fn a_reload_moves_the_listeners() {
-    let admin = Admin::start();
-    let (moved, http) = (admin.folder.path().join("moved.sock"), Port::reserve("127.0.0.1"));
-    admin.daemon.write(&config(&moved, http.address(), admin.port.address(), &admin.far));
+    let admin = Watched::start("");
+    let (moved, http) = (admin.daemon.folder.path().join("moved.sock"), Port::reserve("127.0.0.1"));
+    let text = admin.text("", "").replace("admin.sock", "moved.sock");
+    admin.daemon.write(&text.replace(&admin.http.address().to_string(), &http.address().to_string()));
     // The answer comes through the socket that the reload closes.
     assert_eq!(by_socket(&admin.socket(), "POST", "/reload").0, 200);
     assert!(!admin.socket().exists());
@@ -364,7 +266,7 @@ const FLOOD: usize = 100;
 
 #[test]
 fn garbage_and_silence_keep_nobody_out() {
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let (client, server) = admin.flow();
     let to_socket = || UnixStream::connect(admin.socket());
     let to_http = || TcpStream::connect(admin.http.address());
@@ -404,21 +306,20 @@ fn garbage_and_silence_keep_nobody_out() {
 }
 
 /// Returns a daemon whose drain has a grace of `grace`.
-fn with_grace(grace: &str) -> Admin {
-    let admin = Admin::start();
-    let config = config(&admin.socket(), admin.http.address(), admin.port.address(), &admin.far);
-    assert_eq!(admin.daemon.reload(&format!("drain_grace = \"{grace}\"\n{config}"))["message"], "reloaded");
+fn with_grace(grace: &str) -> Watched {
+    let admin = Watched::start("");
+    admin.reload_with(&format!("drain_grace = \"{grace}\""), "");
     admin
 }
 
 /// Waits until nobody listens on the tunnel's port.
-fn nobody_listens(admin: &Admin) {
+fn nobody_listens(admin: &Watched) {
     admin.daemon.relay.wait_log("drain: every listener is closed");
     assert_eq!(TcpStream::connect(admin.port.address()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
 
 /// Asserts that the first line of status and of top says since when it drains, and how it treats new connections.
-fn assert_drains(admin: &Admin, new_connections: &str) {
+fn assert_drains(admin: &Watched, new_connections: &str) {
     let said = format!("): draining, new connections {new_connections}; `longhaul drain --undo`");
     for (args, since, said) in [(&["status"][..], "for ", &said[1..]), (&["top", "--once"], "since ", &said)] {
         let text = stdout(&admin.command(args));
@@ -430,9 +331,8 @@ fn assert_drains(admin: &Admin, new_connections: &str) {
 fn a_drain_waits_for_the_last_flow_and_is_undone() {
     let mut admin = with_grace("0");
     let (client, far) = admin.flow();
-    let socket = admin.socket().display().to_string();
     std::thread::scope(|scope| {
-        let drain = scope.spawn(|| program().args(["drain", "--admin", &socket]).output().unwrap());
+        let drain = scope.spawn(|| admin.command(&["drain"]));
         wait_until("it is not ready", || by_http(admin.http.address(), "GET", "/readyz") == (503, "draining\n".into()));
         nobody_listens(&admin);
         let status = admin.status();
@@ -467,9 +367,8 @@ fn a_drain_waits_for_the_last_flow_and_is_undone() {
 #[test]
 fn a_drain_listens_until_its_grace_is_over() {
     let admin = with_grace("1h");
-    let socket = admin.socket().display().to_string();
     std::thread::scope(|scope| {
-        let drain = scope.spawn(|| program().args(["drain", "--admin", &socket]).output().unwrap());
+        let drain = scope.spawn(|| admin.command(&["drain"]));
         wait_until("it is not ready", || by_http(admin.http.address(), "GET", "/readyz").0 == 503);
         let (client, far) = admin.flow();
         talk(&client, &far);

@@ -1,16 +1,15 @@
 //! Tests `longhaul status`, and the problems that it, `/readyz` and the line for Nagios tell.
 
 use crate::admin::*;
-use crate::daemon::Daemon;
 use crate::harness::*;
 use serde_json::Value;
 use std::fs::{self, Permissions};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn status_prints_text_json_or_a_line_for_nagios() {
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let (client, server) = admin.flow();
     talk(&client, &server);
     let text = stdout(&admin.command(&["status"]));
@@ -24,7 +23,7 @@ fn status_prints_text_json_or_a_line_for_nagios() {
     assert_eq!(stdout(&nagios), "longhaul OK - 1 tunnel, 1 flow | flows=1\n");
     admin.daemon.relay.signal("TERM");
     wait_until("it stops", || admin.status()["phase"] == "stopping");
-    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (503, "stopping\n".into()));
+    assert_eq!(admin.get("/readyz"), (503, "stopping\n".into()));
     assert_eq!(by_http(admin.http.address(), "GET", "/healthz").0, 200);
     let nagios = admin.command(&["status", "--nagios"]);
     assert_eq!(
@@ -39,24 +38,12 @@ fn status_prints_text_json_or_a_line_for_nagios() {
 
 #[test]
 fn a_tunnel_without_a_next_hop_makes_the_daemon_not_ready() {
-    let (folder, port, http, far) = (
-        tempfile::tempdir().unwrap(),
-        Port::reserve("127.0.0.1"),
-        Port::reserve("127.0.0.1"),
-        Port::reserve("127.0.0.1"),
-    );
-    let file = admin(&socket(&folder), http.address())
-        + &format!(
-            "[[tunnel]]\nname = \"one\"\nlisten = \"{}\"\nto = \"{}\"\ncheck = \"tcp\"\ncheck_interval = \"100ms\"\n\
-             rise = 1\nfall = 1\n",
-            port.address(),
-            far.address()
-        );
-    let admin = Admin { daemon: Daemon::start(&file), port, far: server(), http, folder };
+    let far = Port::reserve("127.0.0.1");
+    let admin = Watched::start_to(&[far.address()], CHECKED);
     admin.daemon.relay.wait_log("next hop down: its checks failed");
     let what = format!("tunnel one, next hop: every next hop is down by its checks: {} (refused ", far.address());
     // The age of the last failure differs from answer to answer.
-    let (code, why) = by_http(admin.http.address(), "GET", "/readyz");
+    let (code, why) = admin.get("/readyz");
     assert!(code == 503 && why.starts_with(&what) && why.ends_with("s ago)\n"), "{code} {why}");
     let status = admin.status();
     assert_eq!((&status["ready"], &status["phase"]), (&false.into(), &"serving".into()));
@@ -72,51 +59,40 @@ fn a_tunnel_without_a_next_hop_makes_the_daemon_not_ready() {
     assert!(stdout(&nagios).starts_with(&format!("longhaul CRITICAL - 1 tunnel, 0 flows; {what}")), "{nagios:?}");
     let _far = TcpListener::bind(far.address()).unwrap();
     admin.daemon.relay.wait_log("next hop up: its checks succeed");
-    assert_eq!(by_http(admin.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
+    assert_eq!(admin.get("/readyz"), (200, "ready\n".into()));
     assert_eq!(admin.status()["problems"], Value::Array(Vec::new()));
 }
 
-/// Returns a daemon with a tunnel to `far`, and with `more` keys of the tunnel.
-fn one_tunnel(far: &Port, more: &str) -> Admin {
-    let (folder, port, http) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-    let tunnel = format!("name = \"one\"\nlisten = \"{}\"\nto = \"{}\"\n{more}", port.address(), far.address());
-    let file = admin(&socket(&folder), http.address()) + "[[tunnel]]\n" + &tunnel;
-    Admin { daemon: Daemon::start(&file), port, far: server(), http, folder }
-}
-
 /// Asserts that the daemon is ready, and that the first line of status is doubtful about `problem`.
-fn assert_doubtful(admin: &Admin, problem: &str) {
+fn assert_doubtful(admin: &Watched, problem: &str) {
     let first = || stdout(&admin.command(&["status"])).lines().next().unwrap_or_default().to_owned();
     let want = format!("WHOLE, but DOUBTFUL: tunnel one, {problem}");
     wait_until("status is doubtful", || first().starts_with(&want));
     let found = &admin.status()["problems"][0];
     assert_eq!((&found["doubtful"], &found["fatal"]), (&true.into(), &false.into()));
-    assert!(by_http(admin.http.address(), "GET", "/readyz").1.starts_with(&format!("ready\ntunnel one, {problem}")));
+    assert!(admin.get("/readyz").1.starts_with(&format!("ready\ntunnel one, {problem}")));
     assert_eq!(admin.command(&["status", "--nagios"]).status.code(), Some(0));
 }
 
 #[test]
 fn a_tunnel_whose_only_next_hop_refuses_every_dial_is_doubtful() {
     let far = Port::reserve("127.0.0.1");
-    let admin = one_tunnel(&far, "");
+    let admin = Watched::start_to(&[far.address()], "");
     for _ in 0..3 {
-        assert_eq!(read_to_end(&patient(TcpStream::connect(admin.port.address()).unwrap())).1, Ending::Reset);
+        assert_eq!(read_to_end(&dial(&admin.port)).1, Ending::Reset);
     }
     assert_doubtful(&admin, &format!("next hop: {}: its last 3 dials failed (refused ", far.address()));
 }
 
 #[test]
 fn a_tunnel_whose_clients_wait_is_doubtful_until_they_are_served() {
-    let far = Port::reserve("127.0.0.1");
-    let server = TcpListener::bind(far.address()).unwrap();
-    let admin = one_tunnel(&far, "max_flows = 1\n");
-    let first = patient(TcpStream::connect(admin.port.address()).unwrap());
-    let served = accept(&server);
+    let admin = Watched::start("max_flows = 1\n");
+    let (first, served) = admin.flow();
     talk(&first, &served);
-    let second = patient(TcpStream::connect(admin.port.address()).unwrap());
+    let second = dial(&admin.port);
     assert_doubtful(&admin, "resources: connections wait in the listen queue: the tunnel has its `max_flows`");
     drop((first, served));
-    talk(&second, &accept(&server));
+    talk(&second, &accept(&admin.far));
     let is_doubtful =
         || admin.status()["problems"].as_array().unwrap().iter().any(|problem| problem["doubtful"] == true);
     wait_until("no client waits", || !is_doubtful());
@@ -125,7 +101,7 @@ fn a_tunnel_whose_clients_wait_is_doubtful_until_they_are_served() {
 #[test]
 fn without_a_daemon_status_says_so_and_asks_systemd() {
     let folder = tempfile::tempdir().unwrap();
-    let socket = socket(&folder).display().to_string();
+    let socket = folder.path().join("admin.sock").display().to_string();
     let file = folder.path().join("longhaul.toml").display().to_string();
     // The socket is found although the file has an error elsewhere.
     fs::write(&file, format!("[admin]\nsocket = \"{socket}\"\n[[tunnel]]\nname = 7\n")).unwrap();
@@ -170,8 +146,8 @@ fn a_file_that_cannot_be_read_is_told_once() {
 
 #[test]
 fn verify_finds_the_tunnels_of_a_daemon_by_its_socket() {
-    let admin = Admin::start();
-    let socket = socket(&admin.folder).display().to_string();
+    let admin = Watched::start("");
+    let socket = admin.socket().display().to_string();
     let verify = |args: &[&str]| {
         program().args(["verify", "--admin", &socket, "--timeout", "500ms"]).args(args).output().unwrap()
     };

@@ -1,6 +1,5 @@
 //! Tests `longhaul top` in a terminal of its own.
 
-use crate::admin::{Admin, program, stderr, stdout};
 use crate::ftp::dialogue::Shown;
 use crate::harness::*;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -24,7 +23,7 @@ struct Top {
 
 impl Top {
     /// Starts the program for the daemon `admin` on a screen of 100 columns and 30 lines.
-    fn start(admin: &Admin) -> Top {
+    fn start(admin: &Watched) -> Top {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -33,7 +32,7 @@ impl Top {
         resize(&terminal, 100, 30);
         // The controlling terminal of this test is another one.
         let mut command = Command::new("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_longhaul"), "top", "--interval", "100ms", "--admin"]);
+        command.args(["--ctty", PROGRAM, "top", "--interval", "100ms", "--admin"]);
         let end = || Stdio::from(terminal.try_clone().unwrap());
         command.arg(admin.socket()).stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm");
         let child = command.spawn().expect("setsid (util-linux) starts");
@@ -100,7 +99,7 @@ fn resize(terminal: &impl AsFd, columns: u16, rows: u16) {
 
 #[test]
 fn an_operator_finds_a_flow_and_kills_it() {
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let (kept, cut) = (admin.flow(), admin.flow());
     let port = cut.0.local_addr().unwrap().port().to_string();
     let mut top = Top::start(&admin);
@@ -132,7 +131,7 @@ fn an_operator_finds_a_flow_and_kills_it() {
 fn an_ftp_data_connection_is_found_by_its_file_and_shown_with_its_command() {
     let shown = Shown::begin("");
     let _data = shown.data(true, "RETR some file.iso");
-    let mut top = Top::start(&shown.admin);
+    let mut top = Top::start(&shown.watched);
     top.wait("FLOWS 2, by total rate");
     top.press("/file.iso");
     top.wait("FLOWS 1 with \"file.iso\" of 2");
@@ -144,14 +143,14 @@ fn an_ftp_data_connection_is_found_by_its_file_and_shown_with_its_command() {
 
 #[test]
 fn it_waits_for_a_daemon_that_is_gone_and_survives_every_size() {
-    let mut admin = Admin::start();
+    let mut admin = Watched::start("");
     let mut top = Top::start(&admin);
     top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
     admin.kill();
     top.wait("NOT WHOLE since ");
     top.wait("no daemon at ");
     top.wait("Everything below is from ");
-    let _again = admin.start_again();
+    admin.start_again("");
     top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
     for (columns, rows) in [(1, 1), (40, 20), (3, 200), (300, 2)] {
         top.resize(columns, rows);
@@ -174,7 +173,7 @@ fn it_waits_for_a_daemon_that_is_gone_and_survives_every_size() {
 
 #[test]
 fn sigterm_restores_the_terminal() {
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let top = Top::start(&admin);
     top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
     let status = Command::new("kill").args(["-TERM", &top.child.id().to_string()]).status().unwrap();
@@ -184,7 +183,7 @@ fn sigterm_restores_the_terminal() {
 
 #[test]
 fn without_a_terminal_it_names_the_alternatives() {
-    let admin = Admin::start();
+    let admin = Watched::start("");
     let _flow = admin.flow();
     let output = program().args(["top"]).stdin(Stdio::null()).output().unwrap();
     assert_eq!((output.status.code(), stdout(&output)), (Some(2), String::new()));

@@ -232,7 +232,7 @@ fn a_later_flow_follows_a_changed_name() {
     let port = Port::reserve("127.0.0.1");
     let (listen, to) = (port.address().to_string(), format!("next-hop.test:{}", old.local_addr().unwrap().port()));
     let args = ["--log-format", "json", "relay", "--listen", &listen, "--to", &to];
-    let relay = Relay::spawn(in_its_own(env!("CARGO_BIN_EXE_longhaul"), &args));
+    let relay = Relay::spawn(in_its_own(PROGRAM, &args));
     let flow = |server: &TcpListener| {
         let client = patient(TcpStream::connect(port.address()).unwrap());
         (client, patient(server.accept().unwrap().0))
@@ -502,12 +502,10 @@ fn a_dial_to_any_address_of_this_host_is_recognised_as_a_loop() {
 fn a_dial_to_another_tunnel_of_the_relay_fails_once() {
     let Some(own) = own_address() else { return skip("this host has no address but loopback's") };
     let ports = [Port::reserve("0.0.0.0"), Port::reserve("0.0.0.0")].map(|port| (port.address().port(), port));
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("longhaul.toml");
     let [one, two] = [ports[0].0, ports[1].0];
-    let tunnel = |listen, to| format!("[[tunnel]]\nname = \"t{listen}\"\nlisten = {listen}\nto = \"{own}:{to}\"\n");
-    std::fs::write(&file, tunnel(one, two) + &tunnel(two, one)).unwrap();
-    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
+    let tunnel = |listen: u16, to: u16| tunnel_to(&format!("t{listen}"), listen, &[format!("{own}:{to}")], "");
+    let daemon = Daemon::start(&(tunnel(one, two) + &tunnel(two, one)));
+    let relay = &daemon.relay;
     relay.wait_log("listening");
     reset_by((own, one).into());
     let why = relay.wait_log("dial failed")["why"].to_string();

@@ -6,7 +6,6 @@ use crate::harness::*;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -55,8 +54,7 @@ const VIRTUAL: &str = "10.10.10.20:6000";
 
 /// Starts the near relay `which` as `packaging/keepalived` says, with one more tunnel on an address of its own.
 fn beside_keepalived(site: &Site, folder: &TempDir, which: usize) -> Relay {
-    let own =
-        format!("[[tunnel]]\nname = \"own\"\nlisten = \"10.10.10.1{}:6001\"\nto = \"10.20.20.20:6000\"\n", which + 1);
+    let own = tunnel_to("own", format!("10.10.10.1{}:6001", which + 1), &["10.20.20.20:6000"], "");
     site.near[which].relay(folder, &(shipped("keepalived/longhaul.toml") + &own))
 }
 
@@ -119,7 +117,7 @@ fn keepalived_gives_the_address_back_after_verify_found_the_tunnel_broken_on_bot
     // From the relay without the address, the probe goes through the other one.
     for which in [0, 1] {
         let file = folders[which].path().join("longhaul.toml");
-        let mut verify = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let mut verify = program();
         let output = site.near[which].on(move || verify.args(["verify", "-c"]).arg(file).output().unwrap());
         assert_eq!(output.status.code(), Some(0), "near relay {}: {output:?}", which + 1);
     }

@@ -16,62 +16,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tempfile::TempDir;
-
-/// A daemon with its own config file.
-pub(crate) struct Daemon {
-    /// The process `longhaul run`.
-    pub(crate) relay: Relay,
-    folder: TempDir,
-}
-
-impl Daemon {
-    /// Starts a daemon with the text `config` and waits until it listens.
-    pub(crate) fn start(config: &str) -> Daemon {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(file(&folder), config).expect("a config file");
-        let relay = Relay::start(&["run", "-c", &file(&folder).display().to_string()]);
-        Daemon { relay, folder }
-    }
-
-    /// Starts a daemon that gets `socket` from systemd.
-    fn activated(config: &str, socket: &TcpListener) -> Daemon {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(file(&folder), config).expect("a config file");
-        let relay = Relay::spawn(activated_by(socket, &["run", "-c", &file(&folder).display().to_string()]));
-        Daemon { relay, folder }
-    }
-
-    /// Writes `config`, and does not reload the daemon.
-    pub(crate) fn write(&self, config: &str) {
-        std::fs::write(file(&self.folder), config).expect("a config file");
-    }
-
-    /// Writes `config` and reloads the daemon; returns the log line with the result.
-    pub(crate) fn reload(&self, config: &str) -> Value {
-        self.write(config);
-        self.relay.signal("HUP");
-        self.relay.wait_log_any(&["reloaded", "reload refused: the old configuration stays"])
-    }
-}
-
-fn file(folder: &TempDir) -> PathBuf {
-    folder.path().join("longhaul.toml")
-}
-
-/// Returns a `[[tunnel]]` of a config file; `more` is appended to its keys.
-pub(crate) fn tunnel(name: &str, listen: SocketAddr, to: &TcpListener, more: &str) -> String {
-    let to = to.local_addr().unwrap();
-    format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{listen}\"\nto = [\"{to}\"]\n{more}\n")
-}
-
-/// Connects to `port`.
-pub(crate) fn dial(port: &Port) -> TcpStream {
-    patient(TcpStream::connect(port.address()).expect("the daemon listens"))
-}
 
 #[test]
 fn a_reload_adds_and_removes_tunnels_and_keeps_live_flows() {
@@ -162,7 +108,7 @@ fn counters_have_the_bytes_of_live_flows_and_count_them_once() {
 fn a_file_that_blocks_on_read_delays_no_signal() {
     let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
     let mut daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
-    let fifo = file(&daemon.folder);
+    let fifo = daemon.file();
     std::fs::remove_file(&fifo).unwrap();
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     // A read of the FIFO ends only when every writer has closed it (fifo(7)).
@@ -197,7 +143,7 @@ fn a_file_that_blocks_on_read_delays_no_signal() {
 fn a_file_that_blocks_on_open_keeps_few_threads_and_is_read_later() {
     let (old, new, port) = (server(), server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &old, ""));
-    let fifo = file(&daemon.folder);
+    let fifo = daemon.file();
     std::fs::remove_file(&fifo).unwrap();
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     // Two pending signals of one kind may merge into one, so the loop waits for each answer. Nobody writes to the FIFO, so each
@@ -229,7 +175,7 @@ fn a_log_line_about_the_file_does_not_repeat_its_level() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let daemon = Daemon::start(&tunnel("one", port.address(), &far, ""));
     for (more, key) in [("accept = { rcvbuf = \"256KiB\" }", "rcvbuf"), ("no-such-key = 1", "no-such-key")] {
-        std::fs::write(file(&daemon.folder), tunnel("one", port.address(), &far, more)).unwrap();
+        std::fs::write(daemon.file(), tunnel("one", port.address(), &far, more)).unwrap();
         daemon.relay.signal("HUP");
         let line = daemon.relay.wait_line(key, |message| message.contains(key));
         let message = line["message"].as_str().unwrap();
@@ -315,12 +261,7 @@ fn after_a_reload_no_connection_goes_to_the_old_next_hop() {
 fn a_permit_that_a_replaced_listener_does_not_use_goes_to_the_new_one() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let with = |more: &str| tunnel("one", port.address(), &far, &format!("max_flows = 1\n{more}"));
-    let dial_from = |ip: &str| {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-        socket.bind(&format!("{ip}:0").parse::<SocketAddr>().unwrap().into()).unwrap();
-        socket.connect(&port.address().into()).unwrap();
-        patient(socket.into())
-    };
+    let dial_from = |ip: &str| dial_from(ip, port.address()).unwrap();
     const FULL: &str = "tunnel is full: connections wait in the listen queue";
     for _ in 0..3 {
         let daemon = Daemon::start(&with("accept = { mss = \"1000B\" }"));
@@ -340,11 +281,9 @@ fn a_permit_that_a_replaced_listener_does_not_use_goes_to_the_new_one() {
 #[test]
 fn a_reload_redistributes_the_descriptors() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
-    let (folder, more) = (tempfile::tempdir().unwrap(), [(); 20].map(|()| Port::reserve("127.0.0.1")));
+    let more = [(); 20].map(|()| Port::reserve("127.0.0.1"));
     let one = tunnel("one", port.address(), &far, "");
-    std::fs::write(file(&folder), &one).unwrap();
-    let relay = Relay::spawn(through_sh("ulimit -n 80 && exec \"$0\" \"$@\"", &folder));
-    let daemon = Daemon { relay, folder };
+    let daemon = Daemon::start_by(&one, |file| Relay::spawn(longhaul_after("ulimit -n 80", &["run", "-c", file])));
     let others = more.iter().enumerate().map(|(n, port)| tunnel(&format!("more-{n}"), port.address(), &far, ""));
     assert_eq!(daemon.reload(&(one.clone() + &others.collect::<String>()))["message"], "reloaded");
     let flood: Vec<TcpStream> = (0..60).map(|_| dial(&port)).collect();
@@ -376,46 +315,47 @@ fn the_error_about_a_port_in_use_has_errno_and_remedy() {
 fn systemd_is_told_ready_reloading_watchdog_and_stopping() {
     let (far, port) = (server(), Port::reserve("127.0.0.1"));
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(file(&folder), tunnel("one", port.address(), &far, "")).unwrap();
     let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
     notify.set_read_timeout(Some(TIMEOUT)).unwrap();
-    let mut command = through_sh("WATCHDOG_PID=$$ WATCHDOG_USEC=200000 exec \"$0\" \"$@\"", &folder);
-    command.env("NOTIFY_SOCKET", folder.path().join("notify"));
-    let mut relay = Relay::spawn(command);
+    let mut daemon = Daemon::start_by(&tunnel("one", port.address(), &far, ""), |file| {
+        let mut command = longhaul_after("export WATCHDOG_PID=$$ WATCHDOG_USEC=200000", &["run", "-c", file]);
+        command.env("NOTIFY_SOCKET", folder.path().join("notify"));
+        Relay::spawn(command)
+    });
     assert!(wait_notify(&notify, "READY=1").contains("STATUS=1 tunnel, 0 flows\n"));
     wait_notify(&notify, "WATCHDOG=1");
     wait_notify(&notify, "WATCHDOG=1");
-    relay.signal("HUP");
+    daemon.relay.signal("HUP");
     assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));
     assert!(wait_notify(&notify, "READY=1").contains("STATUS=1 tunnel, 0 flows\n"));
     // `longhaul check` could not have seen that the port is in use.
     let good = tunnel("one", port.address(), &far, "");
     let taken = server();
     let two = tunnel("two", taken.local_addr().unwrap(), &far, "");
-    std::fs::write(file(&folder), good.clone() + &two).unwrap();
-    relay.signal("HUP");
+    daemon.write(&(good.clone() + &two));
+    daemon.relay.signal("HUP");
     let text = wait_notify(&notify, "READY=1");
     assert!(
         text.contains("STATUS=reload refused: tunnel two: cannot listen on ") && text.contains("EADDRINUSE"),
         "{text}"
     );
-    std::fs::write(file(&folder), good).unwrap();
-    relay.signal("HUP");
+    daemon.write(&good);
+    daemon.relay.signal("HUP");
     assert!(wait_notify(&notify, "READY=1").contains("STATUS=1 tunnel, 0 flows\n"));
     let flow = (dial(&port), accept(&far));
     talk(&flow.0, &flow.1);
     wait_notify(&notify, "STATUS=1 tunnel, 1 flow");
-    relay.signal("TERM");
+    daemon.relay.signal("TERM");
     assert!(wait_notify(&notify, "STOPPING=1").contains("STATUS=draining, 1 flow left"));
     // A drain does not reload, but it must answer, or `systemctl reload` would wait for ever.
-    relay.signal("HUP");
+    daemon.relay.signal("HUP");
     assert!(wait_notify(&notify, "RELOADING=1").contains("MONOTONIC_USEC="));
     wait_notify(&notify, "READY=1");
     wait_notify(&notify, "STOPPING=1");
-    relay.wait_log("draining: not reloaded");
+    daemon.relay.wait_log("draining: not reloaded");
     talk(&flow.0, &flow.1);
     drop(flow);
-    assert_eq!(relay.exit(), Some(0));
+    assert_eq!(daemon.relay.exit(), Some(0));
 }
 
 #[test]
@@ -424,7 +364,7 @@ fn a_socket_from_systemd_is_used() {
     let address = activated.local_addr().unwrap();
     // The socket listened before the daemon started, so this early client must be served.
     let early = patient(TcpStream::connect(address).unwrap());
-    let daemon = Daemon::activated(&tunnel("one", address, &far, ""), &activated);
+    let daemon = start_activated(&tunnel("one", address, &far, ""), &activated);
     talk(&early, &accept(&far));
     drop(early);
     assert_eq!(daemon.relay.flow_end(), (4, 4, "finished".into()));
@@ -436,7 +376,7 @@ fn a_connection_accepted_before_startup_gets_the_options() {
     let address = activated.local_addr().unwrap();
     let early = patient(TcpStream::connect(address).unwrap());
     let keepalive = "accept = { keepalive-idle = \"77s\" }";
-    let mut daemon = Daemon::activated(&tunnel("one", address, &far, keepalive), &activated);
+    let mut daemon = start_activated(&tunnel("one", address, &far, keepalive), &activated);
     let there = accept(&far);
     talk(&early, &there);
     if let Some(leg) = daemon.relay.other_end(&early) {
@@ -458,7 +398,7 @@ fn a_removed_tunnel_with_a_socket_from_systemd_is_served_after_a_restart() {
     let address = activated.local_addr().unwrap();
     let other = tunnel("other", port.address(), &other_far, "");
     let both = tunnel("one", address, &far, "") + &other;
-    let mut daemon = Daemon::activated(&both, &activated);
+    let mut daemon = start_activated(&both, &activated);
     let connect = || patient(TcpStream::connect(address).unwrap());
     let live = (connect(), accept(&far));
     assert_eq!(daemon.reload(&other)["message"], "reloaded");
@@ -474,7 +414,7 @@ fn a_removed_tunnel_with_a_socket_from_systemd_is_served_after_a_restart() {
     drop(live);
     assert_eq!(daemon.relay.exit(), Some(0));
     let early = connect();
-    let _next = Daemon::activated(&both, &activated);
+    let _next = start_activated(&both, &activated);
     talk(&early, &accept(&far));
 }
 
@@ -508,7 +448,7 @@ fn a_socket_from_systemd_without_a_tunnel_resets_until_it_has_one() {
     let both = tunnel("one", address, &far, "") + &other;
     let connect = || patient(TcpStream::connect(address).unwrap());
     let early = connect();
-    let daemon = Daemon::activated(&other, &activated);
+    let daemon = start_activated(&other, &activated);
     const NO_TUNNEL: &str = "refused: no tunnel listens here";
     assert_eq!(read_to_end(&early), (Vec::new(), Ending::Reset));
     assert_eq!(daemon.relay.wait_log(NO_TUNNEL)["listen"], address.to_string());
@@ -529,7 +469,7 @@ fn a_refused_reload_changes_no_listener() {
     let both = |more| {
         tunnel("passed", activated.local_addr().unwrap(), &far, more) + &tunnel("bound", port.address(), &far, more)
     };
-    let daemon = Daemon::activated(&both(""), &activated);
+    let daemon = start_activated(&both(""), &activated);
     // The daemon cannot listen on all addresses of this port, because this listener has one of them.
     let everywhere = SocketAddr::from(([0, 0, 0, 0], port.address().port()));
     let _foreign = TcpListener::bind(("127.0.0.2", everywhere.port())).unwrap();
@@ -557,21 +497,16 @@ fn a_refused_reload_changes_no_listener() {
     assert_eq!(legs(), [Some((77, false)); 2]);
 }
 
-/// Returns the command that starts `longhaul` with `args` and passes it a copy of `socket` by systemd's protocol.
-fn activated_by(socket: &TcpListener, args: &[&str]) -> Command {
-    let mut command = Command::new("sh");
-    // sd_listen_fds(3): descriptor 3 is the first one passed, and LISTEN_PID must be the program's own pid.
-    command.args(["-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null"]);
-    command.args([env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json"]).args(args);
-    command.stdin(Stdio::from(OwnedFd::from(socket.try_clone().expect("a descriptor"))));
-    command
+/// Starts a daemon that gets `socket` from systemd.
+fn start_activated(config: &str, socket: &TcpListener) -> Daemon {
+    Daemon::start_by(config, |file| Relay::spawn(activated_by(socket, &["run", "-c", file])))
 }
 
-/// Returns the command that starts `longhaul run` through the shell `script`. The shell sets environment variables with the
-/// program's own pid, as systemd does.
-fn through_sh(script: &str, folder: &TempDir) -> Command {
-    let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_longhaul"), "--log-format", "json", "run", "-c"]).arg(file(folder));
+/// Returns the command that starts `longhaul` with `args` and passes it a copy of `socket` by systemd's protocol.
+fn activated_by(socket: &TcpListener, args: &[&str]) -> Command {
+    // sd_listen_fds(3): descriptor 3 is the first one passed, and LISTEN_PID must be the program's own pid.
+    let mut command = longhaul_after("export LISTEN_PID=$$ LISTEN_FDS=1 && exec 3<&0 </dev/null", args);
+    command.stdin(Stdio::from(OwnedFd::from(socket.try_clone().expect("a descriptor"))));
     command
 }
 

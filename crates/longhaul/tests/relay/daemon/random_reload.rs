@@ -3,7 +3,6 @@
 //!
 //! `LONGHAUL_RELOADS` sets the number of reloads, and `LONGHAUL_RELOAD_SEED` repeats a run.
 
-use crate::daemon::Daemon;
 use crate::harness::*;
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};

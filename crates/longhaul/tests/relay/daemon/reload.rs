@@ -1,6 +1,5 @@
 //! Tests reloads in quick succession: within the second for which a replaced listener still serves.
 
-use crate::daemon::{Daemon, dial, tunnel};
 use crate::harness::*;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -86,11 +85,9 @@ fn a_replaced_listener_stops_serving_a_removed_tunnel() {
         let (far, port, other) = (server(), Port::reserve(ip), Port::reserve("127.0.0.1"));
         let stays = tunnel("stays", other.address(), &far, "");
         // Nobody listens at the next hop. A client that gets in is reset when the dial fails.
-        let (nowhere, _kept) = refusing();
-        let with = |round: usize| {
-            let listen = port.address();
-            format!("{stays}[[tunnel]]\nname = \"one\"\nlisten = \"{listen}\"\nto = \"{nowhere}\"\n{}", OPTIONS[round])
-        };
+        let nowhere = Port::reserve("127.0.0.1");
+        let with =
+            |round: usize| stays.clone() + &tunnel_to("one", port.address(), &[nowhere.address()], OPTIONS[round]);
         let daemon = Daemon::start(&with(0));
         assert_eq!(daemon.reload(&with(1))["message"], "reloaded");
         assert_eq!(daemon.reload(&stays)["message"], "reloaded");
@@ -103,13 +100,6 @@ fn a_replaced_listener_stops_serving_a_removed_tunnel() {
         far.set_nonblocking(false).unwrap();
         talk(&dial(&other), &patient(far.accept().unwrap().0));
     }
-}
-
-/// Returns a bound socket that does not listen, and its address. Every dial there is refused while the socket lives.
-fn refusing() -> (SocketAddr, socket2::Socket) {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    (socket.local_addr().unwrap().as_socket().unwrap(), socket)
 }
 
 #[test]

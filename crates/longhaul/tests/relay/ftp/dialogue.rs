@@ -1,14 +1,10 @@
 //! A control connection of FTP whose client and server are the test, and the relays between them.
 
-use crate::admin::{Admin, admin, socket};
-use crate::daemon::{Daemon, tunnel};
 use crate::ftp::servers::{Chain, Mode};
 use crate::harness::*;
 use serde_json::Value;
-use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use tempfile::TempDir;
 
 /// An end of a control connection.
 pub(crate) struct Control(pub(crate) TcpStream);
@@ -216,37 +212,32 @@ impl Dialogue {
     }
 }
 
-/// A daemon with a tunnel named `files` whose state tests can read, and a control connection through it.
+/// A daemon whose tunnel is one of FTP, and a control connection through it.
 pub(crate) struct Shown {
     pub(crate) client: Control,
     pub(crate) server: Control,
     // Dropped last, so that no control connection holds up its end.
-    pub(crate) admin: Admin,
+    pub(crate) watched: Watched,
 }
 
 impl Shown {
     /// Starts the daemon; the tunnel has `keys` besides `protocol`.
     pub(crate) fn begin(keys: &str) -> Shown {
-        let (folder, port, http, far) =
-            (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
-        let config = Shown::config(&folder, http.address(), port.address(), &far, keys);
-        let admin = Admin { daemon: Daemon::start(&config), port, far, http, folder };
-        let (client, server) = admin.flow();
+        let watched = Watched::start(&Shown::keys(keys));
+        let (client, server) = watched.flow();
         let (client, server) = (Control(client), Control(server));
         server.say("220 ready");
         assert_eq!(client.line(), "220 ready");
-        Shown { client, server, admin }
+        Shown { client, server, watched }
     }
 
     /// Changes the tunnel's keys.
     pub(crate) fn reload(&self, keys: &str) {
-        let Admin { daemon, port, far, http, folder } = &self.admin;
-        let config = Shown::config(folder, http.address(), port.address(), far, keys);
-        assert_eq!(daemon.reload(&config)["message"], "reloaded");
+        self.watched.reload(&Shown::keys(keys));
     }
 
-    fn config(folder: &TempDir, http: SocketAddr, listen: SocketAddr, far: &TcpListener, keys: &str) -> String {
-        admin(&socket(folder), http) + &tunnel("files", listen, far, &format!("protocol = \"ftp\"\n{keys}"))
+    fn keys(more: &str) -> String {
+        format!("protocol = \"ftp\"\n{more}")
     }
 
     /// Opens a data connection for `command`, which begins with the name of a verb. Returns the client's end and the server's.
@@ -258,23 +249,15 @@ impl Shown {
 
     /// Returns the state of the flow that `command` uses.
     pub(crate) fn flow(&self, command: &str) -> Value {
-        let status = self.admin.status();
+        let status = self.watched.status();
         let flows = status["flows"].as_array().unwrap();
         flows.iter().find(|flow| flow["transfer"] == command).unwrap_or_else(|| panic!("{status}")).clone()
     }
 
     /// Returns the tunnel's counters.
     pub(crate) fn counters(&self) -> Value {
-        self.admin.status()["tunnels"][0]["counters"].clone()
+        self.watched.status()["tunnels"][0]["counters"].clone()
     }
-}
-
-/// Connects from `ip`.
-pub(crate) fn dial_from(ip: &str, to: SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::new(ip.parse().unwrap(), 0).into()).unwrap();
-    socket.connect(&to.into())?;
-    Ok(patient(socket.into()))
 }
 
 /// Asserts that nobody listens on `address`.

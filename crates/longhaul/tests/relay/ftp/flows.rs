@@ -1,7 +1,6 @@
 //! Tests data connections of FTP as flows of their tunnel: caps, socket options, `allow` and the views. Tests how a control
 //! connection begins, idles and ends beside them.
 
-use crate::admin::{by_http, stdout};
 use crate::ftp::dialogue::*;
 use crate::harness::*;
 use serde_json::Value;
@@ -17,41 +16,39 @@ const MODES: [bool; 2] = [true, false];
 fn a_data_connection_is_shown_with_the_command_that_uses_it() {
     let shown = Shown::begin("");
     let (client, server) = (&shown.client, &shown.server);
-    let metrics = || by_http(shown.admin.http.address(), "GET", "/metrics").1;
+    let metrics = || shown.watched.get("/metrics").1;
     let listener = self::server();
     let to = client.passive_to(server, &listener);
     assert_eq!(shown.counters()["ftp_listeners_now"], 1);
-    assert!(metrics().contains("longhaul_tunnel_ftp_listeners{tunnel=\"files\"} 1"), "{}", metrics());
+    assert!(metrics().contains("longhaul_tunnel_ftp_listeners{tunnel=\"one\"} 1"), "{}", metrics());
     client.say("RETR some file.iso");
     assert_eq!(server.line(), "RETR some file.iso");
     let data = (patient(TcpStream::connect(to).unwrap()), accept(&listener));
     talk(&data.0, &data.1);
     let flows = || {
-        let output = shown.admin.command(&["status", "--json"]);
+        let output = shown.watched.command(&["status", "--json"]);
         serde_json::from_slice::<Value>(&output.stdout).unwrap()["flows"].as_array().unwrap().clone()
     };
     wait_until("both flows are shown", || flows().len() == 2);
     let flows = flows();
     let (controls, files): (Vec<_>, Vec<_>) = flows.iter().partition(|flow| flow["transfer"].is_null());
     assert_eq!((controls.len(), &files[0]["transfer"]), (1, &"RETR some file.iso".into()), "{flows:?}");
-    assert_eq!((&files[0]["tunnel"], &files[0]["state"]), (&"files".into(), &"open".into()), "{flows:?}");
-    let text = stdout(&shown.admin.command(&["status"]));
+    assert_eq!((&files[0]["tunnel"], &files[0]["state"]), (&"one".into(), &"open".into()), "{flows:?}");
+    let text = stdout(&shown.watched.command(&["status"]));
     assert!(text.contains(&data.0.local_addr().unwrap().to_string()), "{text}");
     drop(data);
     server.say("226 whole");
     assert_eq!(client.line(), "226 whole");
-    let line = shown.admin.daemon.relay.wait_log("flow ended");
-    assert_eq!((&line["transfer"], &line["tunnel"]), (&"RETR some file.iso".into(), &"files".into()), "{line}");
+    let line = shown.watched.daemon.relay.wait_log("flow ended");
+    assert_eq!((&line["transfer"], &line["tunnel"]), (&"RETR some file.iso".into(), &"one".into()), "{line}");
     assert_eq!((&line["up_bytes"], &line["down_bytes"]), (&4.into(), &4.into()), "{line}");
     client.say("PORT 192,0,2,1,200,200");
     assert!(client.line().starts_with("504 "));
     let counters = shown.counters();
     assert_eq!((&counters["ftp_refused"], &counters["ftp_listeners_now"]), (&1.into(), &0.into()), "{counters}");
-    for row in [
-        "ftp_refused_total{tunnel=\"files\"} 1",
-        "ftp_listeners{tunnel=\"files\"} 0",
-        "ftp_unused_total{tunnel=\"files\"} 0",
-    ] {
+    for row in
+        ["ftp_refused_total{tunnel=\"one\"} 1", "ftp_listeners{tunnel=\"one\"} 0", "ftp_unused_total{tunnel=\"one\"} 0"]
+    {
         assert!(metrics().contains(&format!("longhaul_tunnel_{row}")), "{row}: {}", metrics());
     }
 }
@@ -80,13 +77,13 @@ fn a_data_connection_has_the_caps_of_its_tunnel_also_after_a_reload() {
 #[test]
 fn a_refused_data_connection_is_a_problem_of_its_tunnel() {
     let shown = Shown::begin("");
-    assert_eq!(shown.admin.status()["problems"], Value::Array(Vec::new()));
+    assert_eq!(shown.watched.status()["problems"], Value::Array(Vec::new()));
     shown.client.say("PORT 192,0,2,1,200,200");
     assert!(shown.client.line().starts_with("504 "));
-    let problem = shown.admin.status()["problems"][0].clone();
-    assert_eq!((&problem["tunnel"], &problem["stage"]), (&"files".into(), &"FTP data".into()), "{problem}");
+    let problem = shown.watched.status()["problems"][0].clone();
+    assert_eq!((&problem["tunnel"], &problem["stage"]), (&"one".into(), &"FTP data".into()), "{problem}");
     assert!(problem["what"].as_str().unwrap().contains("Address 192.0.2.1 is neither the client's own"), "{problem}");
-    assert_eq!(shown.admin.status()["ready"], true);
+    assert_eq!(shown.watched.status()["ready"], true);
 }
 
 /// The data connections of a tunnel share its cap, whoever connects.

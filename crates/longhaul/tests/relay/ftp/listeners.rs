@@ -1,7 +1,5 @@
 //! Tests the data listeners of tunnels with `protocol = "ftp"`: their ports and descriptors, how long they wait, what limits them.
 
-use crate::admin::{Admin, admin, socket};
-use crate::daemon::{Daemon, tunnel};
 use crate::ftp::dialogue::*;
 use crate::harness::*;
 use std::io::{ErrorKind, Write};
@@ -53,11 +51,8 @@ fn a_flood_of_commands_opens_one_listener_at_a_time() {
 
 #[test]
 fn data_connections_do_not_count_in_max_flows_of_the_process() {
-    let (folder, port, http, far) =
-        (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
-    let keys = tunnel("files", port.address(), &far, "protocol = \"ftp\"\nmax_flows = 4\n");
-    let config = format!("max_flows = 4\n{}{keys}", admin(&socket(&folder), http.address()));
-    let shown = Admin { daemon: Daemon::start(&config), port, far, http, folder };
+    let keys = "protocol = \"ftp\"\nmax_flows = 4\n";
+    let shown = Setup { head: "max_flows = 4", keys, ..Setup::default() }.start();
     let begin = || {
         let (client, server) = shown.flow();
         (Control(client), Control(server))
@@ -78,7 +73,7 @@ fn data_connections_do_not_count_in_max_flows_of_the_process() {
         talk(client, server);
     }
     controls.push(begin());
-    for name in ["flows", "flows of files"] {
+    for name in ["flows", "flows of one"] {
         wait_until("the control connections alone are shown", || {
             let status = shown.status();
             let row = status["resources"].as_array().unwrap().iter().find(|row| row["name"] == name);
@@ -91,30 +86,30 @@ fn data_connections_do_not_count_in_max_flows_of_the_process() {
 #[test]
 fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limits() {
     for ending in ["FIN", "RST", "kill"] {
-        let Shown { client, server, admin } = Shown::begin("max_flows = 1\n");
+        let Shown { client, server, watched } = Shown::begin("max_flows = 1\n");
         let data = [client.data_to(&server, true), client.data_to(&server, false)];
         match ending {
             "RST" => reset(client.0),
-            "kill" => assert!(admin.command(&["kill", "1"]).status.success()),
+            "kill" => assert!(watched.command(&["kill", "1"]).status.success()),
             _ => drop(client),
         }
         drop(server);
         wait_until("only data connections are shown", || {
-            let status = admin.status();
+            let status = watched.status();
             status["flows"].as_array().unwrap().iter().map(|flow| flow["flow"].as_u64().unwrap()).eq([2, 3])
         });
-        let waiting = patient(TcpStream::connect(admin.port.address()).unwrap());
-        admin.daemon.relay.wait_log("tunnel is full: connections wait in the listen queue");
-        admin.far.set_nonblocking(true).unwrap();
+        let waiting = dial(&watched.port);
+        watched.daemon.relay.wait_log("tunnel is full: connections wait in the listen queue");
+        watched.far.set_nonblocking(true).unwrap();
         for (number, (client, server)) in data.into_iter().enumerate() {
             wait_until("the flow before it has ended", || {
-                admin.status()["flows"].as_array().unwrap().len() == 2 - number
+                watched.status()["flows"].as_array().unwrap().len() == 2 - number
             });
-            assert_eq!(admin.far.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "{ending}, {number}");
+            assert_eq!(watched.far.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "{ending}, {number}");
             talk(&client, &server);
         }
-        admin.far.set_nonblocking(false).unwrap();
-        talk(&waiting, &accept(&admin.far));
+        watched.far.set_nonblocking(false).unwrap();
+        talk(&waiting, &accept(&watched.far));
     }
 }
 

@@ -1,7 +1,6 @@
 //! Tests FTP where addresses and ports are not as on one host: behind a NAT, between two servers, and in the range from which the
 //! kernel chooses ports.
 
-use crate::admin::{program, stderr, stdout};
 use crate::ftp::dialogue::{Control, Dialogue, six};
 use crate::ftp::servers::*;
 use crate::harness::*;
@@ -91,14 +90,9 @@ fn a_running_transfer_shares_its_port_with_the_next_one() {
 fn check_warns_of_data_ports_that_the_kernel_gives_to_others() {
     in_own_network(|| {
         set_sysctl("net/ipv4/ip_local_port_range", "40000 49999");
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("longhaul.toml");
         let check = |ports: &str| {
             let keys = format!("protocol = \"ftp\"\nftp.ports = \"{ports}\"\n");
-            let text =
-                format!("[[tunnel]]\nname = \"files\"\nlisten = \"127.0.0.1:2121\"\nto = \"127.0.0.1:21\"\n{keys}");
-            fs::write(&file, text).unwrap();
-            let output = program().args(["check", "-c"]).arg(&file).output().unwrap();
+            let output = check(&tunnel_to("files", "127.0.0.1:2121", &["127.0.0.1:21"], &keys));
             stdout(&output) + &stderr(&output)
         };
         let warning = "ports of ftp.ports, 49990 to 50009, are in net.ipv4.ip_local_port_range, 40000 to 49999";

@@ -1,7 +1,6 @@
 //! Tests tunnels with `protocol = "ftp"` between a client and a server of the test, for what those of others do not do: exact
 //! endings, addresses and ports that must be refused, attacks, odd replies, and the end of a drain.
 
-use crate::daemon::{Daemon, dial, tunnel};
 use crate::ftp::dialogue::*;
 use crate::ftp::servers::Chain;
 use crate::harness::*;

@@ -1,10 +1,7 @@
 //! Tests the words about tunnels with `protocol = "ftp"` in the log and in `longhaul check`.
 
-use crate::admin::{program, stderr};
 use crate::ftp::dialogue::*;
 use crate::harness::*;
-use std::io::Write;
-use std::process::Stdio;
 
 const NOBODY_CAME: &str = "nobody connected to the FTP data listener: does a firewall drop the connection (ftp.ports)? is ftp.advertise right?";
 
@@ -74,18 +71,8 @@ fn the_same_is_said_of_the_relay_before_this_one() {
 #[test]
 fn check_names_the_line_of_a_key_without_protocol() {
     let check = |protocol: &str| {
-        let text = format!(
-            "[[tunnel]]\nname = \"files\"\nlisten = \"127.0.0.1:2121\"\nto = \"127.0.0.1:21\"\n{protocol}ftp.ports = \"2000-2009\"\n"
-        );
-        let mut check = program()
-            .args(["check", "-c", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        stderr(&check.wait_with_output().unwrap())
+        let keys = format!("{protocol}ftp.ports = \"2000-2009\"\n");
+        stderr(&check(&tunnel_to("files", "127.0.0.1:2121", &["127.0.0.1:21"], &keys)))
     };
     let warning =
         ":5:13: warning: ftp.ports = \"2000-2009\": has no effect without protocol = \"ftp\"; add that line\n";

@@ -1,12 +1,14 @@
 //! A path for tests: client, one or two relays, server, on loopback or between the hosts of the lab. The relays are processes,
 //! so that tests can kill them. Their logs are JSON, so that tests can compare fields.
 //!
-//! `path` builds relays from flags; `relay` is one process; `sockets` are the ends of a path.
+//! `daemon` starts a relay with a file; `path` builds relays from flags; `relay` is one process; `sockets` are the ends of a path.
 
+mod daemon;
 mod path;
 mod relay;
 mod sockets;
 
+pub(crate) use daemon::*;
 pub(crate) use path::*;
 pub(crate) use relay::*;
 pub(crate) use sockets::*;

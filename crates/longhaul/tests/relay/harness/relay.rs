@@ -6,11 +6,11 @@ use longhaul_lab::{Host, Program, Wan};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
 use socket2::{SockAddr, Socket};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -214,9 +214,41 @@ impl Drop for Process {
     }
 }
 
+/// Returns the command of the program under test, with its output and its log as text.
+pub(crate) fn program() -> Command {
+    Command::new(PROGRAM)
+}
+
 /// Returns the command of the program under test, with JSON logs.
 pub(crate) fn longhaul() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let mut command = program();
     command.args(["--log-format", "json"]).stdin(Stdio::null()).stdout(Stdio::null());
     command
+}
+
+/// Like [`longhaul`] with `args`, run by sh(1) after the shell command `first`, such as `ulimit -n 80`. It is the same process.
+pub(crate) fn longhaul_after(first: &str, args: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{first} && exec \"$0\" \"$@\""), PROGRAM, "--log-format", "json"]).args(args);
+    command
+}
+
+/// Runs `longhaul check` for the text `config`.
+pub(crate) fn check(config: &str) -> Output {
+    let mut command = program();
+    command.args(["check", "-c", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("longhaul starts");
+    child.stdin.take().expect("a pipe").write_all(config.as_bytes()).expect("it reads the file");
+    child.wait_with_output().expect("it ends")
+}
+
+/// The path of the program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_longhaul");
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
 }

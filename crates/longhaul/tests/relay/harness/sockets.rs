@@ -82,6 +82,14 @@ pub(crate) fn accept(server: &TcpListener) -> TcpStream {
     patient(server.accept().expect("the relay dials").0)
 }
 
+/// Connects from the address `ip`.
+pub(crate) fn dial_from(ip: &str, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::new(ip.parse().expect("an address"), 0).into()).expect("a port");
+    socket.connect(&to.into())?;
+    Ok(patient(socket.into()))
+}
+
 /// Sets timeouts, TCP_NODELAY and a fixed receive buffer on `socket`; returns it.
 pub(crate) fn patient(socket: TcpStream) -> TcpStream {
     // A writer that fills the path also fills this buffer, so bound it.

@@ -44,23 +44,18 @@ impl Site {
     /// Starts a relay with one tunnel to `to`. `daemon` are keys of the daemon.
     fn relay(&self, daemon: &str, to: &str) -> Relay {
         let listen = self.entry;
-        self.write(
-            "longhaul.toml",
-            &format!("{daemon}\n[[tunnel]]\nname = \"a\"\nlisten = \"{listen}\"\nto = \"{to}\"\n"),
-        );
+        self.write("longhaul.toml", &format!("{daemon}\n{}", tunnel_to("a", listen, &[to], "")));
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$1\" /etc/resolv.conf && mount --bind \"$2\" /etc/hosts && exec \"$0\" --log-format json \
                       run -c \"$3\"";
-        command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_longhaul")]);
+        command.args(["--mount", "sh", "-c", script, PROGRAM]);
         command.args(["resolv.conf", "hosts", "longhaul.toml"].map(|name| self.file(name)));
         Relay::spawn(command)
     }
 
     /// Returns the state of a relay whose control socket is `admin.sock` among the files.
     fn status(&self) -> Value {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        let output = command.args(["status", "--json", "--admin", &self.file("admin.sock")]).output().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap_or_default()
+        status_of(&self.folder.path().join("admin.sock"))
     }
 
     /// Connects through the relay. Returns the word of the server that answered, or `reset`.
@@ -437,11 +432,9 @@ fn a_resolver_that_does_not_answer_holds_up_no_other_tunnel() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name| folder.path().join(name).display().to_string();
     std::fs::write(file("resolv.conf"), "nameserver 127.9.9.9\noptions timeout:30 attempts:1\n").unwrap();
-    let tunnel = |name, port: &Port, to: &str| {
-        format!("[[tunnel]]\nname = \"{name}\"\nlisten = \"{}\"\nto = [\"{to}\"]\n", port.address())
-    };
     let to = format!("localhost:{}", far.local_addr().unwrap().port()); // /etc/hosts has it
-    let config = tunnel("dead", &dead, "nobody.example:9") + &tunnel("good", &good, &to);
+    let config =
+        tunnel_to("dead", dead.address(), &["nobody.example:9"], "") + &tunnel_to("good", good.address(), &[to], "");
     std::fs::write(file("longhaul.toml"), config).unwrap();
     let mut command = Command::new("unshare");
     command.args([
@@ -450,7 +443,7 @@ fn a_resolver_that_does_not_answer_holds_up_no_other_tunnel() {
         "-c",
         "mount --bind \"$1\" /etc/resolv.conf && exec \"$0\" --log-format json run -c \"$2\"",
     ]);
-    command.args([env!("CARGO_BIN_EXE_longhaul"), &file("resolv.conf"), &file("longhaul.toml")]);
+    command.args([PROGRAM, &file("resolv.conf"), &file("longhaul.toml")]);
     let relay = Relay::spawn(command);
     let _stuck: Vec<TcpStream> = (0..STUCK).map(|_| TcpStream::connect(dead.address()).unwrap()).collect();
     let accepted = || {
@@ -484,7 +477,7 @@ fn a_name_that_is_not_resolved_costs_no_flow_its_connect_timeout() {
     let (listen, to) = (port.address().to_string(), format!("nobody.invalid:9,{}", server.local_addr().unwrap()));
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$0\" \"$@\""]);
-    command.args([env!("CARGO_BIN_EXE_longhaul"), &resolv, "--log-format", "json", "relay"]);
+    command.args([PROGRAM, &resolv, "--log-format", "json", "relay"]);
     command.args(["--listen", &listen, "--to", &to, "--connect-timeout", "10min"]);
     let relay = Relay::spawn(command);
     let client = patient(TcpStream::connect(port.address()).unwrap());

@@ -3,16 +3,13 @@
 //!
 //! Needs root and nft(8). A test that cannot run here prints SKIP and the reason; it fails in CI.
 
-use crate::admin::by_http;
 use crate::carry::wan::wan_of;
 use crate::harness::*;
 use longhaul_lab::{Host, LinkSpec, Wan};
 use serde_json::Value;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// A way to break the path, and what the near relay finds then.
 struct Case {
@@ -52,79 +49,51 @@ const CASES: &[Case] = &[
     Case { name: "host refuses", how: Break::NoServer, stage: "final host", cause: "refused" },
 ];
 
-/// A near relay of the lab with one tunnel `t`, which it verifies every second.
+/// A near relay of the lab whose tunnel it verifies every second.
 struct Near {
-    relay: Relay,
+    watched: Watched,
     wan: Arc<Wan>,
-    folder: TempDir,
-    http: SocketAddr,
 }
 
 impl Near {
     /// Starts the relay. Its tunnel listens on `port` and dials the far host on `to`.
     fn start(wan: &Arc<Wan>, port: u16, to: &[u16]) -> Near {
-        let folder = tempfile::tempdir().unwrap();
-        let http = SocketAddr::from(([127, 0, 0, 1], port + 1000));
-        let listen = SocketAddr::new(Host::Near.lan(), port);
-        let to: Vec<String> = to.iter().map(|port| SocketAddr::new(Host::Far.wan(), *port).to_string()).collect();
-        let text = format!(
-            "[admin]\nlisten = \"{http}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{listen}\"\nto = {to:?}\n\
-             verify = \"1s\"\nverify_hops = 1\nconnect_timeout = \"1s\"\n"
-        );
-        std::fs::write(folder.path().join("longhaul.toml"), text).unwrap();
-        let mut command = longhaul();
-        command.args(["run", "-c"]).arg(folder.path().join("longhaul.toml"));
-        Near { relay: Relay::spawn_in(wan, Host::Near, command), wan: wan.clone(), folder, http }
-    }
-
-    /// Runs `job` on a thread of the near relay's host.
-    fn on<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        self.wan.on(Host::Near, move || Ok(job())).join().expect("no panic").expect("the host is there")
-    }
-
-    fn get(&self, path: &'static str) -> (u16, String) {
-        let http = self.http;
-        self.on(move || by_http(http, "GET", path))
-    }
-
-    /// Returns the state of the tunnel by the daemon's own probes.
-    fn verify(&self) -> Value {
-        let mut status: Value = serde_json::from_str(&self.get("/status.json").1).unwrap();
-        status["tunnels"][0]["verify"].take()
+        let listen = SocketAddr::new(Host::Near.lan(), port).to_string();
+        let to = to.iter().map(|port| SocketAddr::new(Host::Far.wan(), *port).to_string()).collect();
+        let keys = "verify = \"1s\"\nverify_hops = 1\nconnect_timeout = \"1s\"\n";
+        let spawn = |file: &str| {
+            let mut command = longhaul();
+            command.args(["run", "-c", file]);
+            Relay::spawn_in(wan, Host::Near, command)
+        };
+        Near { watched: Setup { to, listen: &listen, keys, ..Setup::default() }.start_by(spawn), wan: wan.clone() }
     }
 
     fn wait_whole(&self, name: &str) {
-        self.relay.wait_log("tunnel whole");
+        self.watched.daemon.relay.wait_log("tunnel whole");
         self.is_whole(name);
     }
 
     fn is_whole(&self, name: &str) {
-        let verify = self.verify();
+        let verify = self.watched.verify();
         assert_eq!(verify["state"], "whole", "{name}: {verify}");
-        let (code, text) = self.get("/readyz");
+        let (code, text) = self.watched.get("/readyz");
         assert!(code == 200 && text.starts_with("ready\n"), "{name}: {code} {text}");
     }
 
     /// Waits until the probes find `case`, and asserts that every view agrees.
     fn wait_broken(&self, case: &Case) {
         let Case { name, stage, cause, .. } = *case;
-        // A probe under way when the path broke may have ended elsewhere.
-        loop {
-            let line = self.relay.wait_log("tunnel broken");
-            if (&line["stage"], &line["cause"]) == (&stage.into(), &cause.into()) {
-                break;
-            }
-        }
-        let verify = self.verify();
-        let want: [Value; 3] = ["broken".into(), stage.into(), cause.into()];
-        assert_eq!(["state", "stage", "cause"].map(|key| verify[key].clone()), want, "{name}");
-        let (code, text) = self.get("/readyz");
-        assert!(code == 503 && text.contains(&format!("tunnel t, {stage}: {cause}")), "{name}: {code} {text}");
-        let file = self.folder.path().join("longhaul.toml");
-        let output = self.on(move || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-            command.args(["verify", "--json", "--timeout", "5s", "-c"]).arg(file).output().unwrap()
-        });
+        self.watched.broken(stage, cause);
+        let file = self.watched.daemon.file();
+        let verify = move || Ok(program().args(["verify", "--json", "--timeout", "5s", "-c"]).arg(file).output());
+        let output = self
+            .wan
+            .on(Host::Near, verify)
+            .join()
+            .expect("no panic")
+            .expect("the host is there")
+            .expect("longhaul starts");
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = &found["tunnels"][0];
         assert_eq!((&found["stage"], &found["cause"]), (&stage.into(), &cause.into()), "{name}: {found}");
@@ -278,12 +247,12 @@ fn with_a_second_next_hop_the_tunnel_stays_whole_and_new_flows_use_it() {
     for verdict in ["drop", REJECT] {
         add_rule(&wan, Host::Far, first, verdict);
         assert_eq!(answer(), (b"2".to_vec(), Ending::Fin), "{verdict}");
-        let results = near.verify()["last_unix_seconds"].as_f64();
-        wait_until("another probe", || near.verify()["last_unix_seconds"].as_f64() > results);
+        let results = near.watched.verify()["last_unix_seconds"].as_f64();
+        wait_until("another probe", || near.watched.verify()["last_unix_seconds"].as_f64() > results);
         near.is_whole(verdict);
         remove_rule(&wan, Host::Far, first);
     }
-    assert!(near.relay.try_log("tunnel broken").is_none());
+    assert!(near.watched.daemon.relay.try_log("tunnel broken").is_none());
 }
 
 /// Runs ip(8) with the words of `arguments` on `host`.
@@ -305,7 +274,7 @@ fn a_port_that_answers_again_is_not_blamed_for_the_way() {
     let count = |flag: &str| format!("add rule inet out on tcp dport {port} tcp flags & {flag} == {flag} counter");
     wan.output(Host::Near, "nft", &[&format!("{chain}; {}; {}", count("rst"), count("fin"))]).unwrap();
     add_rule(&wan, Host::Far, port, "tcp flags == syn quota until 130 bytes drop");
-    let broken = near.relay.wait_log("tunnel broken");
+    let broken = near.watched.daemon.relay.wait_log("tunnel broken");
     assert_eq!((&broken["stage"], &broken["cause"]), (&"WAN".into(), &"no answer".into()), "{broken}");
     let counted = wan.output(Host::Near, "nft", &["list table inet out"]).unwrap();
     let is_counted = |flag| counted.lines().any(|line| line.contains(flag) && !line.contains("counter packets 0 "));

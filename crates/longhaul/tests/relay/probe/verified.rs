@@ -1,7 +1,5 @@
 //! Tests tunnels with `verify`: the daemon's own probes, their results in `/status.json`, `/readyz`, `status` and the log.
 
-use crate::admin::by_http;
-use crate::daemon::Daemon;
 use crate::harness::*;
 use crate::probe::verify::{preface, report, verdict};
 use longhaul_core::wire::answer::Next;
@@ -13,76 +11,15 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A daemon with an HTTP listener and one tunnel `t`, which it verifies every second.
-struct Verified {
-    daemon: Daemon,
-    port: Port,
-    http: Port,
+/// Adds 10.99.0.9 to this network (`add`), or takes it away (`del`).
+fn address(change: &str) {
+    let args = ["address", change, "10.99.0.9/32", "dev", "lo"];
+    assert!(Command::new("ip").args(args).status().unwrap().success());
 }
 
-impl Verified {
-    /// Starts a daemon that dials `to`, with `keys` in the table of its tunnel.
-    fn start(to: &[SocketAddr], keys: &str) -> Verified {
-        Verified::start_on("127.0.0.1", to, keys)
-    }
-
-    /// Like [`start`](Verified::start), with the tunnel's listener on the address `ip`.
-    fn start_on(ip: &str, to: &[SocketAddr], keys: &str) -> Verified {
-        let (port, http) = (Port::reserve(ip), Port::reserve("127.0.0.1"));
-        let daemon = Daemon::start(&config(&http, &port, to, keys));
-        Verified { daemon, port, http }
-    }
-
-    fn reload(&self, to: &[SocketAddr], keys: &str) {
-        let line = self.daemon.reload(&config(&self.http, &self.port, to, keys));
-        assert_eq!(line["message"], "reloaded");
-    }
-
-    fn status(&self) -> Value {
-        let (code, body) = by_http(self.http.address(), "GET", "/status.json");
-        assert_eq!(code, 200, "{body}");
-        serde_json::from_str(&body).unwrap()
-    }
-
-    /// Returns the results of the probes of the tunnel.
-    fn verify(&self) -> Value {
-        self.status()["tunnels"][0]["verify"].take()
-    }
-
-    /// Waits until the probes say that the tunnel is in `state`; returns their results.
-    fn wait(&self, state: &str) -> Value {
-        wait_for(state, || {
-            let verify = self.verify();
-            if verify["state"] == state { Ok(verify) } else { Err(verify) }
-        })
-    }
-
-    /// Waits until the probes say that the tunnel is broken at `stage` by `cause`, and asserts that every view agrees.
-    fn broken(&self, stage: &str, cause: &str) {
-        let verify = wait_for(stage, || {
-            let verify = self.verify();
-            if verify["stage"] == stage && verify["cause"] == cause { Ok(verify) } else { Err(verify) }
-        });
-        assert_eq!(verify["state"], "broken");
-        let last = verify["history"].as_array().unwrap().last().unwrap().clone();
-        assert_eq!((&last["whole"], &last["stage"], &last["cause"]), (&false.into(), &stage.into(), &cause.into()));
-        let (code, ready) = by_http(self.http.address(), "GET", "/readyz");
-        let line = format!("tunnel t, {stage}: {cause}");
-        assert!(code == 503 && ready.contains(&line), "{code} {ready}");
-        // A probe under way when the path broke may have ended elsewhere.
-        loop {
-            let line = self.daemon.relay.wait_log("tunnel broken");
-            if (&line["stage"], &line["cause"]) == (&stage.into(), &cause.into()) {
-                break;
-            }
-        }
-    }
-}
-
-fn config(http: &Port, port: &Port, to: &[SocketAddr], keys: &str) -> String {
-    let (http, listen) = (http.address(), port.address());
-    let to: Vec<String> = to.iter().map(ToString::to_string).collect();
-    format!("[admin]\nlisten = \"{http}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{listen}\"\nto = {to:?}\n{keys}\n")
+/// Starts a daemon whose tunnel listens on 10.99.0.9, and leads to `to`.
+fn on_a_moving_address(to: SocketAddr, keys: &str) -> Watched {
+    Setup { to: vec![to.to_string()], listen: "10.99.0.9:6000", keys, ..Setup::default() }.start()
 }
 
 /// Starts a far relay on `port` that dials `host`.
@@ -96,11 +33,8 @@ fn with_a_key(folder: &TempDir, port: &Port, host: SocketAddr) -> Daemon {
     let key = folder.path().join("key");
     std::fs::write(&key, b"0123456789abcdef").unwrap();
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    Daemon::start(&format!(
-        "[probe]\nkey_file = \"{}\"\n[[tunnel]]\nname = \"t\"\nlisten = \"{}\"\nto = \"{host}\"\nverify_hops = 0\n",
-        key.display(),
-        port.address()
-    ))
+    let head = format!("[probe]\nkey_file = \"{}\"\n", key.display());
+    Daemon::start(&(head + &tunnel_to("t", port.address(), &[host], "verify_hops = 0")))
 }
 
 /// A final host that accepts and closes every connection, while it lives.
@@ -115,7 +49,7 @@ pub(crate) fn final_host() -> SocketAddr {
 fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
     let (folder, far_port, host) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), final_host());
     let far = with_a_key(&folder, &far_port, host);
-    let near = Verified::start(&[far_port.address()], "verify = \"1s\"");
+    let near = Watched::start_to(&[far_port.address()], "verify = \"1s\"");
     let verify = wait_for("a refused probe", || {
         let verify = near.verify();
         if verify["hindrance"].is_string() { Ok(verify) } else { Err(verify) }
@@ -144,10 +78,10 @@ fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
 #[test]
 fn a_broken_stage_is_not_fatal_when_newer_probes_are_refused() {
     let (folder, far_port, host) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), final_host());
-    let near = Verified::start(&[far_port.address()], "verify = \"1s\"");
+    let near = Watched::start_to(&[far_port.address()], "verify = \"1s\"");
     near.broken("far relay", "refused");
     let _far = with_a_key(&folder, &far_port, host);
-    wait_until("/readyz says 200", || by_http(near.http.address(), "GET", "/readyz").0 == 200);
+    wait_until("/readyz says 200", || near.get("/readyz").0 == 200);
     let status = near.status();
     let (problem, verify) = (&status["problems"][0], &status["tunnels"][0]["verify"]);
     assert_eq!((&verify["state"], &problem["stage"]), (&"broken".into(), &"far relay".into()), "{status}");
@@ -162,16 +96,8 @@ fn a_broken_stage_is_not_fatal_when_newer_probes_are_refused() {
 fn a_broken_tunnel_is_not_fatal_while_its_address_is_elsewhere_and_is_probed_when_it_comes_back() {
     in_own_network(|| {
         let (host, far_port) = (final_host(), Port::reserve("127.0.0.1"));
-        let (port, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-        let keys = "verify = \"1h\"\naccept = { freebind = true }";
-        let file = config(&http, &port, &[far_port.address()], keys);
-        let daemon = Daemon::start(&file.replace(&port.address().to_string(), "10.99.0.9:6000"));
-        let near = Verified { daemon, port, http };
-        let address = |change: &str| {
-            let args = ["address", change, "10.99.0.9/32", "dev", "lo"];
-            assert!(Command::new("ip").args(args).status().unwrap().success());
-        };
-        let readyz = || by_http(near.http.address(), "GET", "/readyz");
+        let near = on_a_moving_address(far_port.address(), "verify = \"1h\"\naccept = { freebind = true }");
+        let readyz = || near.get("/readyz");
         let is_elsewhere = || near.verify()["hindrance"] == "10.99.0.9 is not an address of this host now";
         wait_until("the first look", is_elsewhere);
         assert_eq!(readyz(), (200, "ready\n".into()));
@@ -181,7 +107,10 @@ fn a_broken_tunnel_is_not_fatal_while_its_address_is_elsewhere_and_is_probed_whe
         wait_until("the daemon has noticed", is_elsewhere);
         let (code, body) = readyz();
         assert_eq!((code, &near.verify()["state"]), (200, &"broken".into()));
-        assert!(body.starts_with("ready\ntunnel t, far relay: refused") && body.contains(", no newer one: "), "{body}");
+        assert!(
+            body.starts_with("ready\ntunnel one, far relay: refused") && body.contains(", no newer one: "),
+            "{body}"
+        );
         assert_eq!(near.verify()["elsewhere"], true);
         // The first probe after the return is under way for long. Until its result, nobody knows how the tunnel is.
         let silent = TcpListener::bind(far_port.address()).unwrap();
@@ -205,14 +134,15 @@ fn a_broken_tunnel_is_not_fatal_while_its_address_is_elsewhere_and_is_probed_whe
         address("add");
         near.wait("whole");
         assert_eq!(near.status()["problems"], serde_json::json!([]));
-        let metrics = || by_http(near.http.address(), "GET", "/metrics").1;
-        assert!(metrics().contains("longhaul_verify_elsewhere_seconds{tunnel=\"t\"} 0.0\n"));
+        let metrics = || near.get("/metrics").1;
+        assert!(metrics().contains("longhaul_verify_elsewhere_seconds{tunnel=\"one\"} 0.0\n"));
         // Long before the next probe, because alerts depend on it.
         address("del");
         wait_until("the daemon has noticed", is_elsewhere);
         wait_until("time passes", || {
             let metrics = metrics();
-            let line = metrics.lines().find(|line| line.starts_with("longhaul_verify_elsewhere_seconds{tunnel=\"t\"}"));
+            let line =
+                metrics.lines().find(|line| line.starts_with("longhaul_verify_elsewhere_seconds{tunnel=\"one\"}"));
             line.unwrap().split_once(' ').unwrap().1.parse::<f64>().unwrap() > 0.0
         });
     });
@@ -223,16 +153,9 @@ fn a_broken_tunnel_is_not_fatal_while_its_address_is_elsewhere_and_is_probed_whe
 fn a_probe_ends_when_its_address_leaves() {
     in_own_network(|| {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-        let keys = "verify = \"1h\"\nconnect_timeout = \"1min\"";
-        let file = config(&http, &port, &[silent.local_addr().unwrap()], keys);
-        let address = |change: &str| {
-            let args = ["address", change, "10.99.0.9/32", "dev", "lo"];
-            assert!(Command::new("ip").args(args).status().unwrap().success());
-        };
         address("add");
-        let daemon = Daemon::start(&file.replace(&port.address().to_string(), "10.99.0.9:6000"));
-        let near = Verified { daemon, port, http };
+        let keys = "verify = \"1h\"\nconnect_timeout = \"1min\"";
+        let near = on_a_moving_address(silent.local_addr().unwrap(), keys);
         let _probe = silent.accept().unwrap();
         address("del");
         wait_until("the daemon has noticed", || {
@@ -247,22 +170,13 @@ fn a_listener_whose_address_leaves_is_a_fatal_problem_until_it_is_back() {
     in_own_network(|| {
         let nonlocal_bind = |on: &str| std::fs::write("/proc/sys/net/ipv4/ip_nonlocal_bind", on).unwrap();
         nonlocal_bind("0");
-        let (port, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-        let file = |keys| {
-            let file = config(&http, &port, &[final_host()], keys);
-            file.replace(&port.address().to_string(), "10.99.0.9:6000")
-        };
-        let address = |change: &str| {
-            let args = ["address", change, "10.99.0.9/32", "dev", "lo"];
-            assert!(Command::new("ip").args(args).status().unwrap().success());
-        };
         address("add");
-        let daemon = Daemon::start(&file(""));
-        let readyz = || by_http(http.address(), "GET", "/readyz");
+        let near = on_a_moving_address(final_host(), "");
+        let readyz = || near.get("/readyz");
         let is_ready = || readyz() == (200, "ready\n".into());
         let is_told = || {
             let (code, body) = readyz();
-            code == 503 && body.contains("tunnel t, listener: 10.99.0.9 is not an address of this host any more: ")
+            code == 503 && body.contains("tunnel one, listener: 10.99.0.9 is not an address of this host any more: ")
         };
         assert!(is_ready());
         for _ in 0..2 {
@@ -278,7 +192,7 @@ fn a_listener_whose_address_leaves_is_a_fatal_problem_until_it_is_back() {
         wait_until("any address may be listened on", is_ready);
         nonlocal_bind("0");
         wait_until("none but those of this host", is_told);
-        daemon.reload(&file("accept = { freebind = true }"));
+        near.reload("accept = { freebind = true }");
         wait_until("a backup relay", is_ready);
     });
 }
@@ -289,13 +203,13 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     let far = far_relay(&far_port, host);
     // Neither `allow`, nor a limit of a source, nor `proxy_in` keeps the daemon's own probes out.
     let keys = "verify = \"1s\"\nallow = [\"192.0.2.0/24\"]\nmax_flows_per_source = 1\nnew_flows_per_second_per_source = 1\nproxy_in = \"v2\"";
-    let near = Verified::start(&[far_port.address()], keys);
+    let near = Watched::start_to(&[far_port.address()], keys);
     let whole = near.wait("whole");
     assert_eq!(whole["interval_seconds"], 1.0);
     let first = &whole["history"][0];
     assert!(first["whole"] == true && first["rtt_ms"].as_f64() > Some(0.0), "{first}");
     assert!(first["goodput_bits_per_second"].as_u64() > Some(0), "{first}");
-    assert_eq!(by_http(near.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
+    assert_eq!(near.get("/readyz"), (200, "ready\n".into()));
     reset_by(near.port.address());
 
     drop(far);
@@ -303,7 +217,7 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     let far = far_relay(&far_port, host);
     near.wait("whole");
     assert!(near.daemon.relay.counters()["verify_failures"].as_u64() > Some(0));
-    assert_eq!(by_http(near.http.address(), "GET", "/readyz"), (200, "ready\n".into()));
+    assert_eq!(near.get("/readyz"), (200, "ready\n".into()));
     // Probes leave one line at each change, and none for their flows.
     assert!(near.daemon.relay.try_log("flow ended").is_none());
     drop(far);
@@ -315,7 +229,7 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
 fn checks_that_find_every_next_hop_down_do_not_hide_the_broken_stage() {
     let quick = "verify = \"1s\"\ncheck_interval = \"100ms\"\nrise = 1\nfall = 1\n";
     let far_port = Port::reserve("127.0.0.1");
-    let near = Verified::start(&[far_port.address()], &format!("check = \"verify\"\n{quick}"));
+    let near = Watched::start_to(&[far_port.address()], &format!("check = \"verify\"\n{quick}"));
     let is_broken_at = |stage| {
         wait_until("a next hop that is down", || near.status()["tunnels"][0]["next_hops"][0]["state"] == "down");
         let last = near.verify()["last_unix_seconds"].as_f64();
@@ -332,7 +246,7 @@ fn checks_that_find_every_next_hop_down_do_not_hide_the_broken_stage() {
 #[test]
 fn probes_of_others_do_not_keep_the_daemon_s_own_out() {
     const OF_A_SOURCE: usize = 16;
-    let near = Verified::start(&[final_host()], "verify = \"1s\"\nverify_hops = 0");
+    let near = Watched::start_to(&[final_host()], "verify = \"1s\"\nverify_hops = 0");
     near.wait("whole");
     let begin = || {
         let mut probe = patient(TcpStream::connect(near.port.address()).unwrap());
@@ -356,29 +270,29 @@ fn probes_of_others_do_not_keep_the_daemon_s_own_out() {
 fn no_flow_outlives_its_probe() {
     let (hangs, stays) = (server(), "max_flows = 2\n");
     let to = [hangs.local_addr().unwrap()];
-    let near = Verified::start(&to, stays);
+    let near = Watched::start_to(&to, stays);
     let ending = |probe| read_to_end(&patient(probe)).1;
     for _ in 0..3 {
-        near.reload(&to, &format!("verify = \"1s\"\n{stays}"));
+        near.reload(&format!("verify = \"1s\"\n{stays}"));
         let probe = hangs.accept().expect("a probe").0;
         // The reload ends the probe before its time.
-        near.reload(&to, stays);
+        near.reload(stays);
         assert_eq!(ending(probe), Ending::Reset);
     }
     assert_eq!(verdict(near.port.address(), "", &["--timeout", "300ms"]).0, Some(3));
     assert_eq!(ending(hangs.accept().expect("a probe of the command").0), Ending::Reset);
     wait_until("no flow is left", || near.daemon.relay.counters()["flows_now"] == 0);
     let check = "check = \"verify\"\ncheck_interval = \"200ms\"\ncheck_timeout = \"200ms\"";
-    near.reload(&to, &format!("{check}\n{stays}"));
+    near.reload(&format!("{check}\n{stays}"));
     assert_eq!(ending(hangs.accept().expect("a check").0), Ending::Reset);
 }
 
 #[test]
 fn a_port_that_does_not_answer_is_its_host_s_fault() {
     let silent = Silent::new();
-    let near = Verified::start(&[silent.address()], "verify = \"1s\"\nconnect_timeout = \"300ms\"");
+    let near = Watched::start_to(&[silent.address()], "verify = \"1s\"\nconnect_timeout = \"300ms\"");
     near.broken("far relay", "no answer");
-    near.reload(&[silent.address()], "verify = \"2s\"\nconnect_timeout = \"300ms\"\nverify_hops = 0");
+    near.reload("verify = \"2s\"\nconnect_timeout = \"300ms\"\nverify_hops = 0");
     near.broken("final host", "no answer");
     assert_eq!(near.verify()["interval_seconds"], 2.0);
 }
@@ -387,26 +301,23 @@ fn a_port_that_does_not_answer_is_its_host_s_fault() {
 fn a_reload_begins_and_ends_the_probes_and_keeps_their_results() {
     let (host, far_port) = (final_host(), Port::reserve("127.0.0.1"));
     let _far = far_relay(&far_port, host);
-    let near = Verified::start(&[far_port.address()], "");
+    let near = Watched::start_to(&[far_port.address()], "");
     assert!(near.verify().is_null());
-    near.reload(&[far_port.address()], "verify = \"1s\"");
+    near.reload("verify = \"1s\"");
     let before = near.wait("whole")["history"][0]["unix_seconds"].clone();
-    near.reload(&[far_port.address()], "verify = \"1h\"");
+    near.reload("verify = \"1h\"");
     let after = near.verify();
     assert_eq!((&after["history"][0]["unix_seconds"], &after["interval_seconds"]), (&before, &3600.0.into()));
-    near.reload(&[far_port.address()], "");
+    near.reload("");
     assert!(near.verify().is_null());
 }
 
 /// A client of the tunnel does not get in with a nonce that somebody else announced, and the tunnel's flows go on.
 #[test]
 fn probes_and_flows_do_not_disturb_each_other() {
-    let (server, http, port) = (server(), Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
     let keys = "verify = \"1s\"\nverify_hops = 0\nverify_final = false\nmax_flows_per_source = 1";
-    let daemon = Daemon::start(&config(&http, &port, &[server.local_addr().unwrap()], keys));
-    let near = Verified { daemon, port, http };
-    let client = patient(TcpStream::connect(near.port.address()).unwrap());
-    let accepted = patient(server.accept().unwrap().0);
+    let near = Watched::start(keys);
+    let (client, accepted) = near.flow();
     talk(&client, &accepted);
     let results = || near.verify()["history"].as_array().unwrap().len();
     let before = results();
@@ -418,14 +329,10 @@ fn probes_and_flows_do_not_disturb_each_other() {
 
 #[test]
 fn a_listener_that_the_daemon_cannot_reach_is_refused_by_the_configuration() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("longhaul.toml");
     let refusal = |listen: &str, device: &str| {
-        let tunnel =
-            format!("[[tunnel]]\nname = \"t\"\nlisten = \"{listen}\"\nto = \"192.0.2.1:1\"\nverify = \"1s\"\n");
-        std::fs::write(&file, format!("{tunnel}accept = {{ bind-device = \"{device}\" }}\n")).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["check", "-c"]).arg(&file).output().unwrap();
-        String::from_utf8_lossy(&output.stderr)
+        let keys = format!("verify = \"1s\"\naccept = {{ bind-device = \"{device}\" }}");
+        let output = check(&tunnel_to("t", listen, &["192.0.2.1:1"], &keys));
+        stderr(&output)
             .contains("accept.bind-device keeps the daemon's own connection out")
             .then_some(output.status.code())
     };
@@ -441,10 +348,9 @@ fn a_tunnel_on_a_link_local_address_is_verified() {
             return skip("ip(8) cannot make a veth device here");
         }
         assert!(ip("address add fe80::9/64 dev e0 nodad") && ip("link set e0 up") && ip("link set e1 up"));
-        let (port, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
         let keys = "verify = \"1s\"\nverify_hops = 0\naccept = { bind-device = \"e0\" }";
-        let file = config(&http, &port, &[final_host()], keys).replace(&port.address().to_string(), "[fe80::9]:6000");
-        Verified { daemon: Daemon::start(&file), port, http }.wait("whole");
+        let to = vec![final_host().to_string()];
+        Setup { to, listen: "[fe80::9]:6000", keys, ..Setup::default() }.start().wait("whole");
     });
 }
 
@@ -458,10 +364,11 @@ fn a_tunnel_on_a_secondary_address_is_verified() {
         }
         let far_port = Port::reserve("127.0.0.1");
         let far = far_relay(&far_port, final_host());
-        let near = Verified::start_on("10.1.0.9", &[far_port.address()], "verify = \"1s\"\nallow = [\"10.1.0.9\"]");
+        let (to, keys) = (vec![far_port.address().to_string()], "verify = \"1s\"\nallow = [\"10.1.0.9\"]");
+        let near = Setup { to, listen: "10.1.0.9:6000", keys, ..Setup::default() }.start();
         near.wait("whole");
         // `longhaul verify` comes from the address that `allow` names.
-        let (code, found) = verdict(near.port.address(), "", &[]);
+        let (code, found) = verdict("10.1.0.9:6000".parse().unwrap(), "", &[]);
         assert_eq!((code, &found["verdict"]), (Some(0), &"whole".into()), "{found}");
         let (code, found) = verdict("10.2.0.77:6000".parse().unwrap(), "", &[]);
         assert_eq!((code, &found["stage"]), (Some(1), &"near relay".into()), "{found}");
@@ -480,14 +387,14 @@ fn a_check_by_probes_takes_out_a_hop_whose_final_host_is_down() {
     let _second = far_relay(&ports[1], host);
     let to = [ports[0].address(), ports[1].address()];
     let quick = "check_interval = \"200ms\"\nrise = 1\nfall = 1\nverify = \"1s\"";
-    let near = Verified::start(&to, &format!("check = \"verify\"\n{quick}"));
+    let near = Watched::start_to(&to, &format!("check = \"verify\"\n{quick}"));
     let line = near.daemon.relay.wait_log("next hop down: its checks failed");
     assert_eq!(line["next_hop"], to[0].to_string());
     let why = line["why"].as_str().unwrap();
     assert!(why.contains("final host: refused"), "{why}");
     // The tunnel serves flows over the other hop.
     near.wait("whole");
-    assert_eq!(by_http(near.http.address(), "GET", "/readyz").0, 200);
+    assert_eq!(near.get("/readyz").0, 200);
     let hops = near.status()["tunnels"][0]["next_hops"].take();
     assert_eq!((&hops[0]["state"], &hops[1]["state"]), (&"down".into(), &"up".into()), "{hops}");
     // Its host comes back.
@@ -498,12 +405,8 @@ fn a_check_by_probes_takes_out_a_hop_whose_final_host_is_down() {
 
 #[test]
 fn a_check_by_probes_needs_a_relay_as_next_hop() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("longhaul.toml");
-    let tunnel = "[[tunnel]]\nname = \"t\"\nlisten = \"127.0.0.1:6000\"\nto = \"192.0.2.1:1\"\n";
-    std::fs::write(&file, format!("{tunnel}check = \"verify\"\nverify_hops = 0\n")).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["check", "-c"]).arg(&file).output().unwrap();
+    let output = check(&tunnel_to("t", "127.0.0.1:6000", &["192.0.2.1:1"], "check = \"verify\"\nverify_hops = 0"));
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = stderr(&output);
     assert!(said.contains("check = \"verify\": with verify_hops = 0 the next hops are final hosts"), "{said}");
 }

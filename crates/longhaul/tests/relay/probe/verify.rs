@@ -7,7 +7,7 @@ use longhaul_core::wire::probe::{LENGTH, MAGIC, MAX_ECHO_BYTES, Preface, read};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
@@ -23,10 +23,8 @@ fn verify(near: SocketAddr, keys: &str, flags: &[&str]) -> Output {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("longhaul.toml");
     // The prober does not dial the next hop, so any will do.
-    let text = format!("[[tunnel]]\nname = \"t\"\nlisten = \"{near}\"\nto = \"192.0.2.1:1\"\n{keys}\n");
-    std::fs::write(&file, text).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command.args(["verify", "t", "--size", "200kB", "-c"]).arg(&file).args(flags).output().unwrap()
+    std::fs::write(&file, tunnel_to("t", near, &["192.0.2.1:1"], keys)).unwrap();
+    program().args(["verify", "t", "--size", "200kB", "-c"]).arg(&file).args(flags).output().unwrap()
 }
 
 /// Runs `longhaul verify --json`; returns the exit code and the tunnel's part of the document.
@@ -219,8 +217,7 @@ fn a_file_that_cannot_be_used_is_named_to_nagios() {
     let (missing, wrong) = (dir.path().join("missing.toml"), dir.path().join("wrong.toml"));
     std::fs::write(&wrong, "[[tunnel]]\nname = \"t\"\nlisten = \"nowhere\"\nto = \"nothing\"\n").unwrap();
     let line = |file: &std::path::Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        let output = command.args(["verify", "--nagios", "-c"]).arg(file).output().unwrap();
+        let output = program().args(["verify", "--nagios", "-c"]).arg(file).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
@@ -234,10 +231,9 @@ fn a_file_that_cannot_be_used_is_named_to_nagios() {
 fn an_unknown_tunnel_is_wrong_usage() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("longhaul.toml");
-    std::fs::write(&file, "[[tunnel]]\nname = \"t\"\nlisten = \"127.0.0.1:6000\"\nto = \"192.0.2.1:1\"\n").unwrap();
+    std::fs::write(&file, tunnel_to("t", "127.0.0.1:6000", &["192.0.2.1:1"], "")).unwrap();
     let code = |flags: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        let output = command.args(["verify", "nosuch", "-c"]).arg(&file).args(flags).output().unwrap();
+        let output = program().args(["verify", "nosuch", "-c"]).arg(&file).args(flags).output().unwrap();
         assert!(String::from_utf8_lossy(&output.stderr).contains("has no tunnel `nosuch`; it has: t"), "{output:?}");
         output.status.code()
     };

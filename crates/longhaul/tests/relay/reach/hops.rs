@@ -4,7 +4,6 @@ use crate::harness::*;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 
 /// Longer than any test may take: a dial that waits for it fails the test.
 const NEVER: &str = "--connect-timeout=10min";
@@ -45,10 +44,7 @@ fn lettered_by(server: TcpListener, letter: u8) -> String {
 
 /// Returns the letter of the server that `entry` leads to, from the client's address `from`.
 fn letter(entry: SocketAddr, from: &str) -> char {
-    let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    client.bind(&format!("{from}:0").parse::<SocketAddr>().unwrap().into()).unwrap();
-    client.connect(&entry.into()).unwrap();
-    let mut client = patient(client.into());
+    let mut client = dial_from(from, entry).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     let mut got = String::new();
     client.read_to_string(&mut got).unwrap();
@@ -175,34 +171,30 @@ fn source_hash_sends_a_client_to_the_same_hop() {
 
 #[test]
 fn a_reload_keeps_the_state_of_the_hops_that_stay() {
-    let (port, dead, server) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"), server());
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("longhaul.toml");
-    let write = |to: &[String]| write_config(&file, &port, to);
+    let (dead, server) = (Port::reserve("127.0.0.1"), server());
     let (dead, alive) = (dead.address().to_string(), name(&server));
-    write(&[dead.clone(), alive.clone()]);
-    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
-    let _flows: Vec<_> = (0..3).map(|_| pass(port.address(), &server)).collect();
-    relay.wait_log("next hop ejected: its dials failed");
-    write(&[alive, dead, "127.0.0.1:1 weight=2".into()]);
-    relay.signal("HUP");
-    relay.wait_log("reloaded");
-    let states = states(&relay);
+    let to = vec![dead.clone(), alive.clone()];
+    let mut watched = Setup { to, keys: PATIENT, ..Setup::default() }.start();
+    let _flows: Vec<_> = (0..3).map(|_| pass(watched.port.address(), &server)).collect();
+    watched.daemon.relay.wait_log("next hop ejected: its dials failed");
+    watched.to = vec![alive, dead, "127.0.0.1:1 weight=2".into()];
+    watched.reload(PATIENT);
+    let states = states(&watched.daemon.relay);
     assert_eq!((&states[0]["state"], &states[0]["flows_now"]), (&"up".into(), &3.into()), "{states:?}");
     assert_eq!((&states[1]["state"], &states[2]["state"]), (&"ejected".into(), &"up".into()), "{states:?}");
 }
 
-/// Flags of quick checks. The states of a hop change after the first check.
-const QUICK: &str = "check = \"tcp\"\ncheck_interval = \"100ms\"\ncheck_timeout = \"100ms\"\nrise = 1\nfall = 1\n";
+/// Keys with which no dial ends by its time.
+const PATIENT: &str = "connect_timeout = \"10min\"\n";
+/// The same, and quick checks. The states of a hop change after the first check.
+const QUICK: &str = "connect_timeout = \"10min\"\ncheck = \"tcp\"\ncheck_interval = \"100ms\"\ncheck_timeout = \"100ms\"\nrise = 1\nfall = 1\n";
 
 #[test]
 fn checks_take_a_hop_out_and_back_and_without_any_hop_clients_are_reset_at_once() {
-    let (port, silent, dead) = (Port::reserve("127.0.0.1"), Silent::new(), Port::reserve("127.0.0.1"));
+    let (silent, dead) = (Silent::new(), Port::reserve("127.0.0.1"));
     let to = [silent.address().to_string(), dead.address().to_string()];
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("longhaul.toml");
-    write_config_with(&file, &port, &to, QUICK);
-    let relay = Relay::start(&["run", "-c", file.to_str().unwrap()]);
+    let watched = Setup { to: to.to_vec(), keys: QUICK, ..Setup::default() }.start();
+    let (port, relay) = (&watched.port, &watched.daemon.relay);
     let down = [(); 2].map(|()| relay.wait_log("next hop down: its checks failed"));
     let why = |hop: &str| {
         let line = down.iter().find(|line| line["next_hop"] == hop).expect("each hop is down");
@@ -212,32 +204,14 @@ fn checks_take_a_hop_out_and_back_and_without_any_hop_clients_are_reset_at_once(
     reset_by(port.address());
     let why = relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
     assert!(to.iter().all(|hop| why.contains(hop)), "{why}");
-    assert!(states(&relay).iter().all(|hop| hop["state"] == "down"));
+    assert!(states(relay).iter().all(|hop| hop["state"] == "down"));
     // The second one comes back. The first one would not answer a dial.
     lettered_by(TcpListener::bind(dead.address()).unwrap(), b'b');
     assert_eq!(relay.wait_log("next hop up: its checks succeed")["next_hop"], to[1]);
     assert_eq!(letter(port.address(), "127.0.0.1"), 'b');
     // Without checks, nothing keeps a hop down.
-    write_config(&file, &port, &to);
-    relay.signal("HUP");
-    relay.wait_log("reloaded");
-    let states = states(&relay);
+    watched.reload(PATIENT);
+    let states = states(relay);
     assert!(states.iter().all(|hop| hop["state"] == "slow start"), "{states:?}");
     assert_eq!(letter(port.address(), "127.0.0.1"), 'b');
-}
-
-/// Writes a file with one tunnel from `port` to `to`.
-fn write_config(file: &Path, port: &Port, to: &[String]) {
-    write_config_with(file, port, to, "");
-}
-
-/// Like [`write_config`], with further keys.
-fn write_config_with(file: &Path, port: &Port, to: &[String], keys: &str) {
-    let to: Vec<String> = to.iter().map(|hop| format!("{hop:?}")).collect();
-    let text = format!(
-        "[[tunnel]]\nname = \"one\"\nlisten = \"{}\"\nto = [{}]\nconnect_timeout = \"10min\"\n{keys}",
-        port.address(),
-        to.join(", ")
-    );
-    std::fs::write(file, text).unwrap();
 }
