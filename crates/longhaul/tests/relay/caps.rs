@@ -4,8 +4,7 @@
 use crate::harness::*;
 use longhaul_sys::sockopt::pacing;
 use socket2::Socket;
-use std::io::Write;
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 /// Returns the maximum pacing rate of a leg in bit/s; `None` means no limit.
@@ -47,10 +46,7 @@ fn a_reload_changes_the_limits_of_live_flows_and_their_bytes_stay_right() {
     have(&capped, Some(800_000_000));
     let bytes = pattern(31, 20_000_000);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (&client).write_all(&bytes).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
-        });
+        scope.spawn(|| send_all(&client, &bytes));
         for (more, rate) in [
             ("flow_bandwidth = \"400Mbit/s\"", Some(400_000_000)),
             ("", None),
@@ -65,9 +61,7 @@ fn a_reload_changes_the_limits_of_live_flows_and_their_bytes_stay_right() {
             };
             wait_for("the limits", || if limits().into_iter().all(is_near) { Ok(()) } else { Err(limits()) });
         }
-        let (got, ending) = read_to_end(&far);
-        assert_same(&got, &bytes);
-        assert_eq!(ending, Ending::Fin);
+        assert_whole(&far, &bytes);
     });
     assert_eq!([limit(&uncapped[0]), limit(&uncapped[1])], [None; 2]);
     // The daemon's cap is shared by all tunnels.

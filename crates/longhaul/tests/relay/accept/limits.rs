@@ -38,9 +38,8 @@ fn eighty_descriptors_survive_a_flood_and_serve_again() {
     let bytes = pattern(30, 500_000);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut client = patient(TcpStream::connect(port.address()).unwrap());
-            client.write_all(&bytes).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
+            let client = patient(TcpStream::connect(port.address()).unwrap());
+            send_all(&client, &bytes);
             assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin));
         });
         loop {
@@ -214,9 +213,7 @@ fn a_lack_of_pipes_is_logged_once_and_counted_each_time() {
                 scope.spawn(move || {
                     let taken = fill_up(&client, bytes); // now every flow has bytes between its sockets
                     client.shutdown(Shutdown::Write).unwrap();
-                    let (got, ending) = read_to_end(&reader);
-                    assert_same(&got, &bytes[..taken]);
-                    assert_eq!(ending, Ending::Fin);
+                    assert_whole(&reader, &bytes[..taken]);
                 });
             }
         });
@@ -272,9 +269,7 @@ fn flows_whose_readers_stop_hold_few_bytes_and_no_pipe() {
     // The other flows get every byte once their readers read.
     for ((client, reader), sent) in flows.into_iter().zip(sent) {
         client.shutdown(Shutdown::Write).unwrap();
-        let (got, ending) = read_to_end(&patient(reader));
-        assert_same(&got, &bytes[..sent]);
-        assert_eq!(ending, Ending::Fin);
+        assert_whole(&patient(reader), &bytes[..sent]);
     }
 }
 
@@ -288,19 +283,6 @@ fn fill_now(mut socket: &TcpStream, bytes: &[u8]) -> usize {
     }
     assert!(sent > 0 && sent < bytes.len(), "{sent} bytes");
     sent
-}
-
-/// Sends `bytes` and FIN, and asserts that both arrive.
-fn pass_all(mut from: &TcpStream, to: &TcpStream, bytes: &[u8]) {
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            from.write_all(bytes).unwrap();
-            from.shutdown(Shutdown::Write).unwrap();
-        });
-        let (got, ending) = read_to_end(to);
-        assert_same(&got, bytes);
-        assert_eq!(ending, Ending::Fin);
-    });
 }
 
 #[test]

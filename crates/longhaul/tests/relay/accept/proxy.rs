@@ -22,25 +22,6 @@ fn with_tlvs() -> Vec<u8> {
     header
 }
 
-/// A relay between clients and `to`.
-struct Hop {
-    relay: Relay,
-    port: Port,
-}
-
-impl Hop {
-    fn new(to: &[SocketAddr], flags: &[&str]) -> Hop {
-        let port = Port::reserve("127.0.0.1");
-        let to: Vec<String> = to.iter().map(SocketAddr::to_string).collect();
-        let (listen, to) = (port.address().to_string(), to.join(","));
-        Hop { relay: Relay::start(&[&["relay", "--listen", &listen, "--to", &to], flags].concat()), port }
-    }
-
-    fn dial(&self) -> TcpStream {
-        patient(TcpStream::connect(self.port.address()).unwrap())
-    }
-}
-
 /// Asserts that no connection waits for `server`.
 fn assert_not_dialled(server: &TcpListener) {
     server.set_nonblocking(true).unwrap();
@@ -61,8 +42,7 @@ fn a_header_split_at_any_byte_is_consumed_exactly() {
         for split in 0..=header.len() {
             let mut client = path.dial();
             client.write_all(&header[..split]).unwrap();
-            client.write_all(&[&header[split..], b"payload"].concat()).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
+            send_all(&client, &[&header[split..], b"payload"].concat());
             let server = accept(path.server());
             assert_eq!(read_to_end(&server), (b"payload".to_vec(), Ending::Fin));
             (&server).write_all(b"answer").unwrap();
@@ -84,13 +64,10 @@ fn bulk_behind_a_header_is_carried() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let server = accept(path.server());
-                let (got, ending) = read_to_end(&server);
-                assert_same(&got, &pattern(3, 5_000_000));
-                assert_eq!(ending, Ending::Fin);
+                assert_whole(&server, &pattern(3, 5_000_000));
             });
-            let mut client = path.dial();
-            client.write_all(&[with_tlvs(), pattern(3, 5_000_000)].concat()).unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
+            let client = path.dial();
+            send_all(&client, &[with_tlvs(), pattern(3, 5_000_000)].concat());
             assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin));
         });
         assert_eq!(path.relays[0].flow_end(), (5_000_000, 0, "finished".into()));
@@ -131,9 +108,8 @@ fn a_client_without_a_valid_header_is_reset_and_nothing_is_dialled() {
     }
     // Every truncation, and the end of the stream after it.
     for end in 0..whole.len() {
-        let mut client = path.dial();
-        client.write_all(&whole[..end]).unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
+        let client = path.dial();
+        send_all(&client, &whole[..end]);
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset), "{end} bytes");
     }
     let line = path.relays[0].wait_log("refused: no valid PROXY header");

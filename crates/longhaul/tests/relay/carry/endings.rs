@@ -61,28 +61,12 @@ fn fin_comes_after_the_last_byte_and_ends_one_direction_only() {
 const FIN_COMES_LAST: Cell = Cell {
     name: "fin comes after the last byte and ends one direction only",
     flags: &[],
-    run: |path, mut writer, mut reader| {
+    run: |path, writer, reader| {
         let (there, back) = (pattern(1, OVER_A_PIPE), pattern(2, OVER_A_PIPE));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                writer.write_all(&there).unwrap();
-                writer.shutdown(Shutdown::Write).unwrap();
-            });
-            let (got, ending) = read_to_end(&reader);
-            assert_same(&got, &there);
-            assert_eq!(ending, Ending::Fin);
-        });
+        pass_all(&writer, &reader, &there);
         // The other direction stays open without a time limit. socat would have cut it after half a second.
         quiet_for(&writer, Duration::from_millis(700));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                reader.write_all(&back).unwrap();
-                reader.shutdown(Shutdown::Write).unwrap();
-            });
-            let (got, ending) = read_to_end(&writer);
-            assert_same(&got, &back);
-            assert_eq!(ending, Ending::Fin);
-        });
+        pass_all(&reader, &writer, &back);
         for relay in &path.relays {
             assert_eq!(relay.flow_end(), (OVER_A_PIPE as u64, OVER_A_PIPE as u64, "finished".into()));
         }
@@ -101,10 +85,7 @@ const FIN_OF_BOTH: Cell = Cell {
         let (there, back) = (pattern(3, 100_000), pattern(4, 100_000));
         std::thread::scope(|scope| {
             for (socket, bytes) in [(&mut one, &there), (&mut two, &back)] {
-                scope.spawn(move || {
-                    socket.write_all(bytes).unwrap();
-                    socket.shutdown(Shutdown::Write).unwrap();
-                });
+                scope.spawn(move || send_all(socket, bytes));
             }
         });
         assert_same(&read_to_end(&one).0, &back);
@@ -146,8 +127,7 @@ const RESET_AFTER_FIN: Cell = Cell {
     name: "reset after fin is still a reset",
     flags: &[],
     run: |path, mut writer, mut reader| {
-        writer.write_all(b"request").unwrap();
-        writer.shutdown(Shutdown::Write).unwrap();
+        send_all(&writer, b"request");
         assert_eq!(read_to_end(&reader), (b"request".to_vec(), Ending::Fin));
         // The answer is half sent when the far program crashes.
         reader.write_all(b"half an ans").unwrap();
@@ -205,17 +185,12 @@ fn a_slow_reader_gets_every_byte() {
 const SLOW_READER: Cell = Cell {
     name: "a slow reader gets every byte",
     flags: SMALL_BUFFERS,
-    run: |path, mut writer, reader| {
+    run: |path, writer, reader| {
         let bytes = pattern(7, OVER_ALL_BUFFERS);
         let taken = fill_up(&writer, &bytes);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                writer.write_all(&bytes[taken..taken + OVER_A_PIPE]).unwrap();
-                writer.shutdown(Shutdown::Write).unwrap();
-            });
-            let (got, ending) = read_to_end(&reader);
-            assert_same(&got, &bytes[..taken + OVER_A_PIPE]);
-            assert_eq!(ending, Ending::Fin);
+            scope.spawn(|| send_all(&writer, &bytes[taken..taken + OVER_A_PIPE]));
+            assert_whole(&reader, &bytes[..taken + OVER_A_PIPE]);
         });
         reader.shutdown(Shutdown::Write).unwrap();
         assert_eq!(read_to_end(&writer), (Vec::new(), Ending::Fin));
@@ -354,29 +329,24 @@ fn a_dead_next_hop_resets_the_client() {
 
 #[test]
 fn after_a_silent_next_hop_the_second_one_is_dialled() {
-    let (port, silent) = (Port::reserve("127.0.0.1"), Silent::new());
-    let server = server();
-    let to = format!("{},{}", silent.address(), server.local_addr().unwrap());
-    let listen = port.address().to_string();
-    let relay = Relay::start(&["relay", "--listen", &listen, "--to", &to, "--connect-timeout", "300ms"]);
+    let (silent, server) = (Silent::new(), server());
+    let hop = Hop::new(&[silent.address(), server.local_addr().unwrap()], &["--connect-timeout", "300ms"]);
     let started = Instant::now();
-    let mut client = patient(TcpStream::connect(port.address()).unwrap());
-    client.write_all(b"to the second").unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
+    let client = hop.dial();
+    send_all(&client, b"to the second");
     let answering = patient(server.accept().unwrap().0);
     assert!(started.elapsed() >= Duration::from_millis(300));
     assert_eq!(read_to_end(&answering), (b"to the second".to_vec(), Ending::Fin));
     drop(answering);
-    assert_eq!(relay.flow_end(), (13, 0, "finished".into()));
+    assert_eq!(hop.relay.flow_end(), (13, 0, "finished".into()));
 }
 
 #[test]
 fn a_client_that_gives_up_ends_the_dial() {
-    let (port, silent) = (Port::reserve("127.0.0.1"), Silent::new());
-    let (listen, to) = (port.address().to_string(), silent.address().to_string());
-    let relay = Relay::start(&["relay", "--listen", &listen, "--to", &to, "--connect-timeout", "10min"]);
-    reset(TcpStream::connect(port.address()).unwrap());
-    assert_eq!(relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+    let silent = Silent::new();
+    let hop = Hop::new(&[silent.address()], &["--connect-timeout", "10min"]);
+    reset(hop.dial());
+    assert_eq!(hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
 }
 
 #[test]

@@ -125,8 +125,7 @@ fn urgent(flags: &[&str]) {
     wait_for_events(&server, PollFlags::PRI);
     let mut mark = [std::mem::MaybeUninit::uninit()];
     assert_eq!(SockRef::from(&server).recv_out_of_band(&mut mark).unwrap(), 1);
-    client.write_all(b"def").unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
+    send_all(&client, b"def");
     assert_eq!(read_to_end(&server), (b"def".to_vec(), Ending::Fin));
 }
 
@@ -140,12 +139,9 @@ fn urgent_data_before_the_end_is_not_the_end() {
     path.relays[0].stop();
     client.write_all(b"abc").unwrap();
     SockRef::from(&client).send_out_of_band(b"!").unwrap();
-    client.write_all(&rest).unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
+    send_all(&client, &rest);
     path.relays[0].signal("CONT");
-    let (got, ending) = read_to_end(&server);
-    assert_same(&got, &[b"abc!", &rest[..]].concat());
-    assert_eq!(ending, Ending::Fin);
+    assert_whole(&server, &[b"abc!", &rest[..]].concat());
     server.shutdown(Shutdown::Write).unwrap();
     assert_eq!(path.relays[0].flow_end(), (100_004, 0, "finished".into()));
 }
@@ -173,9 +169,7 @@ fn urgent_and_ordinary_bytes_in_turns_all_arrive() {
                     }
                     client.shutdown(Shutdown::Write).unwrap();
                 });
-                let (got, ending) = read_to_end(&server);
-                assert_same(&got, &pieces.iter().flat_map(|(_, piece)| piece.clone()).collect::<Vec<u8>>());
-                assert_eq!(ending, Ending::Fin);
+                assert_whole(&server, &pieces.iter().flat_map(|(_, piece)| piece.clone()).collect::<Vec<u8>>());
             });
         }
     }
@@ -535,14 +529,10 @@ fn a_pump_that_yields_with_a_full_sink_keeps_its_bytes() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         socket2::SockRef::from(&server).set_read_timeout(Some(TIMEOUT)).unwrap(); // accept(2) obeys it (socket(7))
         socket2::SockRef::from(&server).set_recv_buffer_size(16 * 1024).unwrap();
-        let port = Port::reserve("127.0.0.1");
-        let to = format!("{},{}", silent.address(), server.local_addr().unwrap());
-        let listen = port.address().to_string();
-        let _relay = Relay::start(&["relay", "--listen", &listen, "--to", &to, "--connect-timeout", "400ms"]);
+        let hop = Hop::new(&[silent.address(), server.local_addr().unwrap()], &["--connect-timeout", "400ms"]);
         for buffer in (1_140_000..1_190_000).step_by(10_000) {
             set_sysctl("net/ipv4/tcp_wmem", "4096 6000000 6000000");
-            let clients: Vec<TcpStream> =
-                (0..FLOWS).map(|_| patient(TcpStream::connect(port.address()).unwrap())).collect();
+            let clients: Vec<TcpStream> = (0..FLOWS).map(|_| hop.dial()).collect();
             set_sysctl("net/ipv4/tcp_wmem", &format!("4096 {buffer} {buffer}"));
             std::thread::scope(|scope| {
                 for (flow, mut client) in (0..FLOWS).zip(&clients) {
@@ -552,8 +542,7 @@ fn a_pump_that_yields_with_a_full_sink_keeps_its_bytes() {
                         let urgent = 500_000 + (flow as usize * 61_549) % 500_000;
                         client.write_all(&bytes[..urgent]).unwrap();
                         socket2::SockRef::from(client).send_out_of_band(&bytes[urgent..=urgent]).unwrap();
-                        client.write_all(&bytes[urgent + 1..]).unwrap();
-                        client.shutdown(Shutdown::Write).unwrap();
+                        send_all(client, &bytes[urgent + 1..]);
                     });
                 }
                 let servers: Vec<TcpStream> = clients.iter().map(|_| server.accept().unwrap().0).collect();

@@ -289,7 +289,7 @@ impl Cell {
 fn a_kill_in_last_ack_with_bytes_in_the_relay_ends_both_legs() {
     for upload in (100_000..1_000_000).step_by(100_000) {
         let mut path = Path::new(1, SMALL_BUFFERS);
-        let (peer, mut other) = path.connect();
+        let (peer, other) = path.connect();
         SockRef::from(&other).set_recv_buffer_size(8 * 1024).unwrap();
         talk(&peer, &other);
         let Some(leg) = path.relays[0].other_end(&peer) else {
@@ -297,8 +297,7 @@ fn a_kill_in_last_ack_with_bytes_in_the_relay_ends_both_legs() {
         };
         send_then_drop_incoming(&peer, &leg, &pattern(12, upload));
         let bytes = pattern(13, 1_000);
-        other.write_all(&bytes).unwrap();
-        other.shutdown(Shutdown::Write).unwrap();
+        send_all(&other, &bytes);
         wait(&leg, "LAST_ACK", |info, left| info.state == State::LastAck && info.notsent_bytes == 0 && left > 1);
         wait(&leg, "SO_LINGER is off", |_, _| leg.linger().unwrap().is_none());
         // If the relay has not read all bytes, its end sends a RST at once, and only once.
@@ -320,9 +319,8 @@ fn a_kill_in_last_ack_with_bytes_in_the_relay_ends_both_legs() {
 }
 
 /// Sends `upload` and FIN, waits until the relay's kernel has them, and then drops all incoming segments of `peer`.
-fn send_then_drop_incoming(mut peer: &TcpStream, leg: &Socket, upload: &[u8]) {
-    peer.write_all(upload).unwrap();
-    peer.shutdown(Shutdown::Write).unwrap();
+fn send_then_drop_incoming(peer: &TcpStream, leg: &Socket, upload: &[u8]) {
+    send_all(peer, upload);
     wait(leg, "the peer's FIN", |info, _| info.state == State::CloseWait);
     drop_incoming(peer);
 }

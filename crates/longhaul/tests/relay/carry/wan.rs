@@ -287,16 +287,9 @@ fn the_log_names_a_send_buffer_that_limits_a_long_path() {
 /// until it has written everything can thus wait for ever, with relays and without (docs/design/receive-window.md).
 fn both_ways(client: &TcpStream, server: &TcpStream, bytes: &[u8], all: &[u8]) {
     std::thread::scope(|scope| {
-        for (mut socket, want) in [(client, bytes), (server, all)] {
-            scope.spawn(move || {
-                socket.write_all(bytes).unwrap();
-                socket.shutdown(Shutdown::Write).unwrap();
-            });
-            scope.spawn(move || {
-                let (got, ending) = read_to_end(socket);
-                assert_same(&got, want);
-                assert_eq!(ending, Ending::Fin);
-            });
+        for (socket, want) in [(client, bytes), (server, all)] {
+            scope.spawn(move || send_all(socket, bytes));
+            scope.spawn(move || assert_whole(socket, want));
         }
     });
 }

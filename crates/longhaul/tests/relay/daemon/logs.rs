@@ -6,7 +6,7 @@ use rustix::pipe::{fcntl_getpipe_size, pipe};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
@@ -40,15 +40,7 @@ impl Mute {
     fn carry(&mut self, bytes: &[u8]) {
         let client = self.dial();
         let server = patient(self.server.accept().expect("the relay dials").0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                (&client).write_all(bytes).unwrap();
-                client.shutdown(Shutdown::Write).unwrap();
-            });
-            let (got, ending) = read_to_end(&server);
-            assert_same(&got, bytes);
-            assert_eq!(ending, Ending::Fin);
-        });
+        pass_all(&client, &server, bytes);
         (&server).write_all(b"done").unwrap();
         drop(server);
         assert_eq!(read_to_end(&client), (b"done".to_vec(), Ending::Fin));

@@ -12,7 +12,7 @@ use crate::harness::*;
 use serde_json::Value;
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -31,10 +31,7 @@ fn a_reload_adds_and_removes_tunnels_and_keeps_live_flows() {
     let (two, two_far) = (dial(&removed), accept(&old));
     let bytes = pattern(20, 20_000_000);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (&one).write_all(&bytes).unwrap();
-            one.shutdown(Shutdown::Write).unwrap();
-        });
+        scope.spawn(|| send_all(&one, &bytes));
         // Reloads in the middle of the transfer.
         let mut first = vec![0; 1_000_000];
         (&one_far).read_exact(&mut first).unwrap();
@@ -288,9 +285,8 @@ fn a_reload_redistributes_the_descriptors() {
     assert_eq!(daemon.reload(&(one.clone() + &others.collect::<String>()))["message"], "reloaded");
     let flood: Vec<TcpStream> = (0..60).map(|_| dial(&port)).collect();
     drop((accept(&far), flood));
-    let mut last = dial(&port);
-    last.write_all(b"last").unwrap();
-    last.shutdown(Shutdown::Write).unwrap();
+    let last = dial(&port);
+    send_all(&last, b"last");
     while read_to_end(&accept(&far)).0 != b"last" {} // the flows of the flood come first
     let counters = daemon.relay.counters();
     assert_eq!((&counters["accept_errors"], &counters["dials_failed"]), (&0.into(), &0.into()), "{counters}");

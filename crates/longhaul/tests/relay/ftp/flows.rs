@@ -161,13 +161,8 @@ fn options(leg: &Socket) -> (Option<Duration>, Vec<u8>) {
 }
 
 /// Sends `bytes` and FIN, and asserts that they arrive.
-pub(crate) fn send_whole(mut writer: TcpStream, reader: &TcpStream, bytes: &[u8]) {
-    std::thread::scope(|scope| {
-        scope.spawn(move || writer.write_all(bytes).unwrap());
-        let (got, ending) = read_to_end(reader);
-        assert_same(&got, bytes);
-        assert_eq!(ending, Ending::Fin);
-    });
+pub(crate) fn send_whole(writer: TcpStream, reader: &TcpStream, bytes: &[u8]) {
+    pass_all(&writer, reader, bytes);
 }
 
 /// `ftp.data_from` names both, and `allow` one of them.

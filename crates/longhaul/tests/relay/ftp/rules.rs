@@ -111,8 +111,7 @@ fn a_file_may_be_a_whole_preface() {
     let preface = Preface { hops: 1, echo_bytes: 0, nonce: [7; 16] }.bytes();
     let shown = Shown::begin("verify_final = false\n");
     let (client, server) = shown.data(true, "STOR f");
-    (&client).write_all(&preface).unwrap();
-    client.shutdown(Shutdown::Write).unwrap();
+    send_all(&client, &preface);
     assert_eq!(read_to_end(&server), (preface.to_vec(), Ending::Fin));
     // The dial for the next one fails, which a prober would be told.
     shown.server.say("226 stored");
@@ -137,8 +136,7 @@ fn a_file_may_begin_like_a_probe() {
             for is_put in [true, false] {
                 let (client, server) = ftp.data(is_passive);
                 let (from, to) = if is_put { (client, server) } else { (server, client) };
-                (&from).write_all(&bytes).unwrap();
-                from.shutdown(Shutdown::Write).unwrap();
+                send_all(&from, &bytes);
                 assert_eq!(read_to_end(&to), (bytes.clone(), Ending::Fin));
             }
         }
@@ -254,11 +252,9 @@ fn ftp_advertise_names_the_address_for_clients_alone() {
 fn ftp_data_from_admits_the_server_behind_a_plain_port_map() {
     let listener = TcpListener::bind("127.0.0.9:0").unwrap();
     SockRef::from(&listener).set_read_timeout(Some(TIMEOUT)).unwrap();
-    let map = Port::reserve("127.0.0.1");
-    let (listen, to) = (map.address().to_string(), listener.local_addr().unwrap().to_string());
-    let _map = Relay::start(&["relay", "--listen", &listen, "--to", &to]);
+    let map = Hop::new(&[listener.local_addr().unwrap()], &[]);
     for (flags, is_admitted) in [(&[][..], false), (&["--ftp-data-from", "127.0.0.8/30"][..], true)] {
-        let chain = Chain::start(&["127.0.0.1"], map.address(), flags);
+        let chain = Chain::start(&["127.0.0.1"], map.port.address(), flags);
         let (client, server) = Dialogue::connect(&chain, &listener);
         let ftp = Dialogue { chain, client, server, listener: listener.try_clone().unwrap() };
         let data = TcpListener::bind("127.0.0.9:0").unwrap();
@@ -368,15 +364,7 @@ fn a_drain_lets_transfers_end_and_then_ends_control_connections_with_421() {
     drop(idle);
     // The other one had nothing to say all the time, either.
     let bytes = pattern(33, 3_000_000);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (&server).write_all(&bytes).unwrap();
-            server.shutdown(Shutdown::Write).unwrap();
-        });
-        let (got, ending) = read_to_end(&client);
-        assert_same(&got, &bytes);
-        assert_eq!(ending, Ending::Fin);
-    });
+    pass_all(&server, &client, &bytes);
     drop((client, server));
     // One more transfer begins on it.
     let (client, server) = ftp.data(false);

@@ -197,7 +197,7 @@ impl Watched {
     }
 
     /// Waits until the probes say that the tunnel is in `state`; returns their results.
-    pub(crate) fn wait(&self, state: &str) -> Value {
+    pub(crate) fn wait_verify(&self, state: &str) -> Value {
         wait_for(state, || {
             let verify = self.verify();
             if verify["state"] == state { Ok(verify) } else { Err(verify) }
@@ -205,7 +205,7 @@ impl Watched {
     }
 
     /// Waits until the probes say that the tunnel is broken at `stage` by `cause`, and asserts that every view agrees.
-    pub(crate) fn broken(&self, stage: &str, cause: &str) {
+    pub(crate) fn wait_broken(&self, stage: &str, cause: &str) {
         // A probe under way when the path broke may have ended elsewhere.
         loop {
             let line = self.daemon.relay.wait_log("tunnel broken");

@@ -28,6 +28,27 @@ impl Port {
     }
 }
 
+/// A relay from flags, whose clients and next hops are any.
+pub(crate) struct Hop {
+    pub(crate) relay: Relay,
+    pub(crate) port: Port,
+}
+
+impl Hop {
+    /// Starts a relay on 127.0.0.1 with the next hops `to`.
+    pub(crate) fn new(to: &[impl ToString], flags: &[&str]) -> Hop {
+        let port = Port::reserve("127.0.0.1");
+        let to: Vec<String> = to.iter().map(ToString::to_string).collect();
+        let (listen, to) = (port.address().to_string(), to.join(","));
+        Hop { relay: Relay::start(&[&["relay", "--listen", &listen, "--to", &to], flags].concat()), port }
+    }
+
+    /// Connects a client.
+    pub(crate) fn dial(&self) -> TcpStream {
+        patient(TcpStream::connect(self.port.address()).expect("the relay listens"))
+    }
+}
+
 /// Client, relays and server.
 pub(crate) struct Path {
     /// The relays, the near one first.

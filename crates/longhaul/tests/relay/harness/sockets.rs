@@ -117,6 +117,27 @@ pub(crate) fn read_to_end(mut socket: &TcpStream) -> (Vec<u8>, Ending) {
     }
 }
 
+/// Asserts that `socket` gets exactly `want`, and then FIN.
+pub(crate) fn assert_whole(socket: &TcpStream, want: &[u8]) {
+    let (got, ending) = read_to_end(socket);
+    assert_same(&got, want);
+    assert_eq!(ending, Ending::Fin);
+}
+
+/// Sends `bytes` and FIN.
+pub(crate) fn send_all(mut socket: &TcpStream, bytes: &[u8]) {
+    socket.write_all(bytes).expect("a good flow");
+    socket.shutdown(Shutdown::Write).expect("FIN");
+}
+
+/// Sends `bytes` and FIN on `from`, and asserts that `to` gets both.
+pub(crate) fn pass_all(from: &TcpStream, to: &TcpStream, bytes: &[u8]) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| send_all(from, bytes));
+        assert_whole(to, bytes);
+    });
+}
+
 /// Returns whether `err` means that the connection was reset. Silence is no reset: the socket's timeout gives `WouldBlock`.
 pub(crate) fn is_reset(err: &std::io::Error) -> bool {
     // A write fails with EPIPE if another call has already taken the error of the reset (tcp(7)).
@@ -183,15 +204,7 @@ pub(crate) fn echo_one(mut socket: &TcpStream) {
 
 /// Sends `bytes` and FIN, and asserts that the bytes come back, followed by FIN.
 pub(crate) fn round_trip(socket: TcpStream, bytes: &[u8]) {
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (&socket).write_all(bytes).expect("a good flow");
-            socket.shutdown(Shutdown::Write).expect("FIN");
-        });
-        let (got, ending) = read_to_end(&socket);
-        assert_same(&got, bytes);
-        assert_eq!(ending, Ending::Fin);
-    });
+    pass_all(&socket, &socket, bytes);
 }
 
 /// Sends a message each way.

@@ -195,9 +195,8 @@ fn a_replay_and_anything_else_that_is_no_proof_is_refused_and_counted() {
         assert_eq!((next, name.as_str(), version.as_str()), (Next::Unproven, "", ""));
     }
     for part in [&good[..0], &good[..PROOF_BYTES - 1]] {
-        let (mut client, _) = challenged(relay.port.address());
-        client.write_all(part).unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
+        let (client, _) = challenged(relay.port.address());
+        send_all(&client, part);
         assert_eq!(report(&client).next, Next::Unproven);
     }
     // The one that only looked at its challenge has ended too.

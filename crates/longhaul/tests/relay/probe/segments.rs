@@ -84,7 +84,7 @@ impl Near {
     /// Waits until the probes find `case`, and asserts that every view agrees.
     fn wait_broken(&self, case: &Case) {
         let Case { name, stage, cause, .. } = *case;
-        self.watched.broken(stage, cause);
+        self.watched.wait_broken(stage, cause);
         let file = self.watched.daemon.file();
         let verify = move || Ok(program().args(["verify", "--json", "--timeout", "5s", "-c"]).arg(file).output());
         let output = self

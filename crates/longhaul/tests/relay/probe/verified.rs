@@ -39,7 +39,11 @@ fn with_a_key(folder: &TempDir, port: &Port, host: SocketAddr) -> Daemon {
 
 /// A final host that accepts and closes every connection, while it lives.
 pub(crate) fn final_host() -> SocketAddr {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    final_host_at("127.0.0.1:0".parse().unwrap())
+}
+
+fn final_host_at(address: SocketAddr) -> SocketAddr {
+    let server = TcpListener::bind(address).unwrap();
     let address = server.local_addr().unwrap();
     std::thread::spawn(move || server.incoming().for_each(|socket| drop(socket.map(|socket| read_to_end(&socket)))));
     address
@@ -69,7 +73,7 @@ fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
     // The refusals end with the relay that made them.
     drop(far);
     let _far = far_relay(&far_port, host);
-    near.wait("whole");
+    near.wait_verify("whole");
     near.daemon.relay.wait_log("probes of the tunnel have results again");
     assert_eq!(near.status()["problems"], serde_json::Value::Array(Vec::new()));
 }
@@ -79,7 +83,7 @@ fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
 fn a_broken_stage_is_not_fatal_when_newer_probes_are_refused() {
     let (folder, far_port, host) = (tempfile::tempdir().unwrap(), Port::reserve("127.0.0.1"), final_host());
     let near = Watched::start_to(&[far_port.address()], "verify = \"1s\"");
-    near.broken("far relay", "refused");
+    near.wait_broken("far relay", "refused");
     let _far = with_a_key(&folder, &far_port, host);
     wait_until("/readyz says 200", || near.get("/readyz").0 == 200);
     let status = near.status();
@@ -102,7 +106,7 @@ fn a_broken_tunnel_is_not_fatal_while_its_address_is_elsewhere_and_is_probed_whe
         wait_until("the first look", is_elsewhere);
         assert_eq!(readyz(), (200, "ready\n".into()));
         address("add");
-        near.broken("far relay", "refused");
+        near.wait_broken("far relay", "refused");
         address("del");
         wait_until("the daemon has noticed", is_elsewhere);
         let (code, body) = readyz();
@@ -132,7 +136,7 @@ fn a_broken_tunnel_is_not_fatal_while_its_address_is_elsewhere_and_is_probed_whe
         wait_until("the daemon has noticed", is_elsewhere);
         let _far = far_relay(&far_port, host);
         address("add");
-        near.wait("whole");
+        near.wait_verify("whole");
         assert_eq!(near.status()["problems"], serde_json::json!([]));
         let metrics = || near.get("/metrics").1;
         assert!(metrics().contains("longhaul_verify_elsewhere_seconds{tunnel=\"one\"} 0.0\n"));
@@ -204,7 +208,7 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     // Neither `allow`, nor a limit of a source, nor `proxy_in` keeps the daemon's own probes out.
     let keys = "verify = \"1s\"\nallow = [\"192.0.2.0/24\"]\nmax_flows_per_source = 1\nnew_flows_per_second_per_source = 1\nproxy_in = \"v2\"";
     let near = Watched::start_to(&[far_port.address()], keys);
-    let whole = near.wait("whole");
+    let whole = near.wait_verify("whole");
     assert_eq!(whole["interval_seconds"], 1.0);
     let first = &whole["history"][0];
     assert!(first["whole"] == true && first["rtt_ms"].as_f64() > Some(0.0), "{first}");
@@ -213,16 +217,16 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     reset_by(near.port.address());
 
     drop(far);
-    near.broken("far relay", "refused");
+    near.wait_broken("far relay", "refused");
     let far = far_relay(&far_port, host);
-    near.wait("whole");
+    near.wait_verify("whole");
     assert!(near.daemon.relay.counters()["verify_failures"].as_u64() > Some(0));
     assert_eq!(near.get("/readyz"), (200, "ready\n".into()));
     // Probes leave one line at each change, and none for their flows.
     assert!(near.daemon.relay.try_log("flow ended").is_none());
     drop(far);
     let _far = far_relay(&far_port, Port::reserve("127.0.0.1").address());
-    near.broken("final host", "refused");
+    near.wait_broken("final host", "refused");
 }
 
 #[test]
@@ -234,7 +238,7 @@ fn checks_that_find_every_next_hop_down_do_not_hide_the_broken_stage() {
         wait_until("a next hop that is down", || near.status()["tunnels"][0]["next_hops"][0]["state"] == "down");
         let last = near.verify()["last_unix_seconds"].as_f64();
         wait_until("a later probe", || near.verify()["last_unix_seconds"].as_f64() > last);
-        near.broken(stage, "refused");
+        near.wait_broken(stage, "refused");
         let (code, found) = verdict(near.port.address(), "", &[]);
         assert_eq!((code, &found["stage"], &found["cause"]), (Some(1), &stage.into(), &"refused".into()), "{found}");
     };
@@ -247,7 +251,7 @@ fn checks_that_find_every_next_hop_down_do_not_hide_the_broken_stage() {
 fn probes_of_others_do_not_keep_the_daemon_s_own_out() {
     const OF_A_SOURCE: usize = 16;
     let near = Watched::start_to(&[final_host()], "verify = \"1s\"\nverify_hops = 0");
-    near.wait("whole");
+    near.wait_verify("whole");
     let begin = || {
         let mut probe = patient(TcpStream::connect(near.port.address()).unwrap());
         probe.write_all(&preface(0).bytes()).unwrap();
@@ -291,9 +295,9 @@ fn no_flow_outlives_its_probe() {
 fn a_port_that_does_not_answer_is_its_host_s_fault() {
     let silent = Silent::new();
     let near = Watched::start_to(&[silent.address()], "verify = \"1s\"\nconnect_timeout = \"300ms\"");
-    near.broken("far relay", "no answer");
+    near.wait_broken("far relay", "no answer");
     near.reload("verify = \"2s\"\nconnect_timeout = \"300ms\"\nverify_hops = 0");
-    near.broken("final host", "no answer");
+    near.wait_broken("final host", "no answer");
     assert_eq!(near.verify()["interval_seconds"], 2.0);
 }
 
@@ -304,7 +308,7 @@ fn a_reload_begins_and_ends_the_probes_and_keeps_their_results() {
     let near = Watched::start_to(&[far_port.address()], "");
     assert!(near.verify().is_null());
     near.reload("verify = \"1s\"");
-    let before = near.wait("whole")["history"][0]["unix_seconds"].clone();
+    let before = near.wait_verify("whole")["history"][0]["unix_seconds"].clone();
     near.reload("verify = \"1h\"");
     let after = near.verify();
     assert_eq!((&after["history"][0]["unix_seconds"], &after["interval_seconds"]), (&before, &3600.0.into()));
@@ -350,7 +354,7 @@ fn a_tunnel_on_a_link_local_address_is_verified() {
         assert!(ip("address add fe80::9/64 dev e0 nodad") && ip("link set e0 up") && ip("link set e1 up"));
         let keys = "verify = \"1s\"\nverify_hops = 0\naccept = { bind-device = \"e0\" }";
         let to = vec![final_host().to_string()];
-        Setup { to, listen: "[fe80::9]:6000", keys, ..Setup::default() }.start().wait("whole");
+        Setup { to, listen: "[fe80::9]:6000", keys, ..Setup::default() }.start().wait_verify("whole");
     });
 }
 
@@ -366,7 +370,7 @@ fn a_tunnel_on_a_secondary_address_is_verified() {
         let far = far_relay(&far_port, final_host());
         let (to, keys) = (vec![far_port.address().to_string()], "verify = \"1s\"\nallow = [\"10.1.0.9\"]");
         let near = Setup { to, listen: "10.1.0.9:6000", keys, ..Setup::default() }.start();
-        near.wait("whole");
+        near.wait_verify("whole");
         // `longhaul verify` comes from the address that `allow` names.
         let (code, found) = verdict("10.1.0.9:6000".parse().unwrap(), "", &[]);
         assert_eq!((code, &found["verdict"]), (Some(0), &"whole".into()), "{found}");
@@ -374,7 +378,7 @@ fn a_tunnel_on_a_secondary_address_is_verified() {
         assert_eq!((code, &found["stage"]), (Some(1), &"near relay".into()), "{found}");
         assert!(found.to_string().contains("Network is unreachable"), "{found}");
         drop(far);
-        near.broken("far relay", "refused");
+        near.wait_broken("far relay", "refused");
     });
 }
 
@@ -393,13 +397,12 @@ fn a_check_by_probes_takes_out_a_hop_whose_final_host_is_down() {
     let why = line["why"].as_str().unwrap();
     assert!(why.contains("final host: refused"), "{why}");
     // The tunnel serves flows over the other hop.
-    near.wait("whole");
+    near.wait_verify("whole");
     assert_eq!(near.get("/readyz").0, 200);
     let hops = near.status()["tunnels"][0]["next_hops"].take();
     assert_eq!((&hops[0]["state"], &hops[1]["state"]), (&"down".into(), &"up".into()), "{hops}");
     // Its host comes back.
-    let server = TcpListener::bind(gone.address()).unwrap();
-    std::thread::spawn(move || server.incoming().for_each(|socket| drop(socket.map(|socket| read_to_end(&socket)))));
+    final_host_at(gone.address());
     assert_eq!(near.daemon.relay.wait_log("next hop up: its checks succeed")["next_hop"], to[0].to_string());
 }
 

@@ -11,13 +11,6 @@ use std::process::Output;
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
-/// Starts a relay on a reserved port.
-fn relay(to: SocketAddr, flags: &[&str]) -> (Relay, Port) {
-    let port = Port::reserve("127.0.0.1");
-    let args = ["relay", "--listen", &port.address().to_string(), "--to", &to.to_string()];
-    (Relay::start(&[&args, flags].concat()), port)
-}
-
 /// Runs `longhaul verify` for a tunnel that listens on `near`, with `keys` in its table.
 fn verify(near: SocketAddr, keys: &str, flags: &[&str]) -> Output {
     let dir = tempfile::tempdir().unwrap();
@@ -63,8 +56,8 @@ fn final_host(banner: &'static [u8], count: usize) -> (SocketAddr, JoinHandle<Ve
 fn a_whole_path_is_whole_and_the_final_host_sees_only_a_connection() {
     for banner in [&b""[..], b"SSH-2.0-test\r\n"] {
         let (host, seen) = final_host(banner, 3);
-        let (far, far_port) = relay(host, &["--verify-hops", "0"]);
-        let (near, near_port) = relay(far_port.address(), &[]);
+        let Hop { relay: far, port: far_port } = Hop::new(&[host], &["--verify-hops", "0"]);
+        let Hop { relay: near, port: near_port } = Hop::new(&[far_port.address()], &[]);
         let (code, found) = verdict(near_port.address(), "", &[]);
         assert_eq!((code, &found["verdict"]), (Some(0), &"whole".into()), "{found}");
         let stages: Vec<_> = found["relays"].as_array().unwrap().iter().map(|relay| relay["stage"].clone()).collect();
@@ -90,10 +83,10 @@ fn a_whole_path_is_whole_and_the_final_host_sees_only_a_connection() {
 #[test]
 fn one_relay_and_three_in_a_row_are_whole() {
     let (host, seen) = final_host(b"", 2);
-    let (_last, last) = relay(host, &["--verify-hops", "0"]);
+    let Hop { relay: _last, port: last } = Hop::new(&[host], &["--verify-hops", "0"]);
     assert_eq!(verdict(last.address(), "verify_hops = 0", &[]).0, Some(0));
-    let (_middle, middle) = relay(last.address(), &["--verify-hops", "1"]);
-    let (_near, near) = relay(middle.address(), &["--verify-hops", "2"]);
+    let Hop { relay: _middle, port: middle } = Hop::new(&[last.address()], &["--verify-hops", "1"]);
+    let Hop { relay: _near, port: near } = Hop::new(&[middle.address()], &["--verify-hops", "2"]);
     let (code, found) = verdict(near.address(), "verify_hops = 2", &[]);
     assert_eq!((code, found["relays"][1]["stage"].as_str()), (Some(0), Some("relay 2")), "{found}");
     assert_eq!(seen.join().unwrap(), vec![(Vec::new(), Ending::Fin); 2]);
@@ -106,10 +99,10 @@ fn a_broken_stage_is_named() {
     let quick = ["--connect-timeout", "300ms"];
 
     ends_at(nobody.address(), "", &[], (1, "near relay", "refused"));
-    let (_near, near) = relay(nobody.address(), &[]);
+    let Hop { relay: _near, port: near } = Hop::new(&[nobody.address()], &[]);
     let why = ends_at(near.address(), "", &[], (1, "far relay", "refused"));
     assert!(why.contains("ECONNREFUSED"), "{why}");
-    let (_near, near) = relay(silent.address(), &quick);
+    let Hop { relay: _near, port: near } = Hop::new(&[silent.address()], &quick);
     // The host of the silent port answers otherwise.
     ends_at(near.address(), "", &[], (1, "far relay", "no answer"));
     let nagios = verify(near.address(), "", &["--nagios"]);
@@ -123,19 +116,19 @@ fn a_broken_stage_is_named() {
     assert_eq!(unknown.status.code(), Some(3));
     assert!(unknown.stdout.starts_with(b"longhaul UNKNOWN - key file /nonexistent.key"), "{unknown:?}");
 
-    let (_far, far) = relay(nobody.address(), &["--verify-hops", "0"]);
-    let (_near, near) = relay(far.address(), &[]);
+    let Hop { relay: _far, port: far } = Hop::new(&[nobody.address()], &["--verify-hops", "0"]);
+    let Hop { relay: _near, port: near } = Hop::new(&[far.address()], &[]);
     ends_at(near.address(), "", &[], (1, "final host", "refused"));
-    let (_far, far) = relay(silent.address(), &["--verify-hops", "0", quick[0], quick[1]]);
-    let (_near, near) = relay(far.address(), &[]);
+    let Hop { relay: _far, port: far } = Hop::new(&[silent.address()], &["--verify-hops", "0", quick[0], quick[1]]);
+    let Hop { relay: _near, port: near } = Hop::new(&[far.address()], &[]);
     ends_at(near.address(), "", &[], (1, "final host", "no answer"));
 }
 
 #[test]
 fn a_relay_that_is_stopped_or_killed_is_named() {
     let (host, _seen) = final_host(b"", 0);
-    let (far, far_port) = relay(host, &["--verify-hops", "0"]);
-    let (near, near_port) = relay(far_port.address(), &[]);
+    let Hop { relay: far, port: far_port } = Hop::new(&[host], &["--verify-hops", "0"]);
+    let Hop { relay: near, port: near_port } = Hop::new(&[far_port.address()], &[]);
     let short = ["--timeout", "1s"];
     // Its kernel still accepts, so that it could also be somebody who does not know probes.
     far.stop();
@@ -152,7 +145,7 @@ fn a_relay_that_is_stopped_or_killed_is_named() {
 #[test]
 fn a_prober_that_is_not_allowed_is_told_so() {
     let (host, _seen) = final_host(b"", 0);
-    let (_near, near) = relay(host, &["--allow", "192.0.2.0/24"]);
+    let Hop { relay: _near, port: near } = Hop::new(&[host], &["--allow", "192.0.2.0/24"]);
     let why = ends_at(near.address(), "allow = \"192.0.2.0/24\"", &[], (1, "near relay", "failed"));
     assert!(why.contains("`allow` does not contain 127.0.0.1"), "{why}");
 }
@@ -161,8 +154,8 @@ fn a_prober_that_is_not_allowed_is_told_so() {
 #[test]
 fn a_far_relay_that_does_not_allow_the_near_relay_is_named() {
     let (host, _seen) = final_host(b"", 0);
-    let (_far, far) = relay(host, &["--verify-hops", "0", "--allow", "192.0.2.0/24"]);
-    let (_near, near) = relay(far.address(), &[]);
+    let Hop { relay: _far, port: far } = Hop::new(&[host], &["--verify-hops", "0", "--allow", "192.0.2.0/24"]);
+    let Hop { relay: _near, port: near } = Hop::new(&[far.address()], &[]);
     for _ in 0..15 {
         ends_at(near.address(), "", &[], (1, "far relay", "failed"));
     }
@@ -174,7 +167,7 @@ fn a_tunnel_with_proxy_in_is_verified() {
     let (host, seen) = final_host(b"", 3);
     for accepts in ["v1", "v2", "any"] {
         let flags = ["--verify-hops", "0", "--allow", "127.0.0.1", "--proxy-in", accepts];
-        let (relay, port) = relay(host, &flags);
+        let Hop { relay, port } = Hop::new(&[host], &flags);
         let keys = format!("verify_hops = 0\nallow = \"127.0.0.1\"\nproxy_in = \"{accepts}\"");
         let (code, found) = verdict(port.address(), &keys, &[]);
         assert_eq!(code, Some(0), "{accepts}: {found}");
@@ -187,8 +180,9 @@ fn a_tunnel_with_proxy_in_is_verified() {
 #[test]
 fn a_far_relay_with_proxy_in_is_verified() {
     let (host, _seen) = final_host(b"", 1);
-    let (_far, far) = relay(host, &["--verify-hops", "0", "--allow", "127.0.0.1", "--proxy-in", "v2"]);
-    let (_near, near) = relay(far.address(), &["--proxy-out", "v2"]);
+    let Hop { relay: _far, port: far } =
+        Hop::new(&[host], &["--verify-hops", "0", "--allow", "127.0.0.1", "--proxy-in", "v2"]);
+    let Hop { relay: _near, port: near } = Hop::new(&[far.address()], &["--proxy-out", "v2"]);
     let (code, found) = verdict(near.address(), "", &[]);
     assert_eq!(code, Some(0), "{found}");
 }
@@ -281,8 +275,7 @@ fn a_relay_that_stops_its_echo_is_not_broken() {
             for _ in 0..echoed {
                 socket.read_exact(&mut byte).and_then(|()| socket.write_all(&byte)).unwrap();
             }
-            socket.write_all(&Frame::Report(Report { next: Next::Busy, ..report }).bytes()).unwrap();
-            socket.shutdown(Shutdown::Write).unwrap();
+            send_all(&socket, &Frame::Report(Report { next: Next::Busy, ..report }).bytes());
             let _ = socket.read_to_end(&mut Vec::new());
         });
         let why = ends_at(address, "verify_hops = 0", &[], (3, "relay", "failed"));
@@ -334,7 +327,7 @@ fn a_finished_probe_ends_with_fin_and_an_unfinished_one_with_a_reset() {
 fn a_probe_whose_dial_failed_makes_no_other_dial() {
     // To connect to a broadcast address fails at once, and not by a refusal.
     for host in ["255.255.255.255:1".parse().unwrap(), Port::reserve("127.0.0.1").address()] {
-        let (near, near_port) = relay(host, &[]);
+        let Hop { relay: near, port: near_port } = Hop::new(&[host], &[]);
         assert_eq!(verdict(near_port.address(), "", &[]).0, Some(1));
         let counters = near.counters();
         assert_eq!((&counters["accepted"], &counters["dials_failed"]), (&1.into(), &1.into()), "{host}: {counters}");
@@ -406,7 +399,7 @@ fn a_bad_preface_is_reset_and_never_reaches_the_final_host() {
         good[..LENGTH - 1].into(),
     ];
     let (host, seen) = final_host(b"", bad.len());
-    let (relay, port) = relay(host, &["--verify-hops", "0"]);
+    let Hop { relay, port } = Hop::new(&[host], &["--verify-hops", "0"]);
     for bytes in &bad {
         let mut client = patient(TcpStream::connect(port.address()).unwrap());
         // The reset may come while the client sends.
@@ -427,7 +420,7 @@ fn a_bad_preface_is_reset_and_never_reaches_the_final_host() {
 fn a_thousand_garbage_probes_leave_nothing_behind() {
     const COUNT: usize = 1000;
     let (host, seen) = final_host(b"hello", COUNT + 1);
-    let (relay, port) = relay(host, &["--verify-hops", "0"]);
+    let Hop { relay, port } = Hop::new(&[host], &["--verify-hops", "0"]);
     let open = relay.descriptors().len();
     for nth in 0..COUNT {
         let mut client = send(port.address(), &[&MAGIC[..], &pattern(nth as u64, nth)].concat());
@@ -447,7 +440,7 @@ fn a_thousand_garbage_probes_leave_nothing_behind() {
 #[test]
 fn payload_that_begins_like_a_preface_arrives_byte_for_byte() {
     let (host, seen) = final_host(b"", 3 * (MAGIC.len() - 1));
-    let (relay, port) = relay(host, &[]);
+    let Hop { relay, port } = Hop::new(&[host], &[]);
     let mut sent = Vec::new();
     for known in 1..MAGIC.len() {
         let prefix = &MAGIC[..known];
@@ -458,9 +451,8 @@ fn payload_that_begins_like_a_preface_arrives_byte_for_byte() {
             relay.flow_end();
         }
         // In two pieces: the relay waits for the second one.
-        let mut client = send(port.address(), prefix);
-        client.write_all(&other[known..]).unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
+        let client = send(port.address(), prefix);
+        send_all(&client, &other[known..]);
         sent.push(other);
         relay.flow_end();
     }
@@ -475,7 +467,7 @@ fn payload_that_begins_like_a_preface_arrives_byte_for_byte() {
 #[test]
 fn a_prefix_is_held_back_for_a_moment_only() {
     let server = server();
-    let (_relay, port) = relay(server.local_addr().unwrap(), &[]);
+    let Hop { relay: _relay, port } = Hop::new(&[server.local_addr().unwrap()], &[]);
     let mut client = send(port.address(), &MAGIC[..5]);
     let mut accepted = patient(server.accept().unwrap().0);
     // The other direction does not wait.
@@ -499,7 +491,7 @@ fn a_prefix_is_held_back_for_a_moment_only() {
 #[test]
 fn the_last_relay_answers_even_if_there_are_hops_to_go() {
     let (host, seen) = final_host(b"banner", 1);
-    let (_relay, port) = relay(host, &["--verify-hops", "0"]);
+    let Hop { relay: _relay, port } = Hop::new(&[host], &["--verify-hops", "0"]);
     let client = send(port.address(), &preface(8).bytes());
     let Report { hops, dial, next, echo_bytes, nonce, .. } = report(&client);
     assert_eq!((hops, dial, next, echo_bytes), (8, Dial::Connected, Next::Echo, 1000));
@@ -511,7 +503,7 @@ fn the_last_relay_answers_even_if_there_are_hops_to_go() {
 #[test]
 fn verify_final_false_leaves_the_final_host_alone() {
     let server = server();
-    let (relay, port) = relay(server.local_addr().unwrap(), &["--verify-hops", "0", "--no-verify-final"]);
+    let Hop { relay, port } = Hop::new(&[server.local_addr().unwrap()], &["--verify-hops", "0", "--no-verify-final"]);
     // While the relay is stopped, the preface arrives before the relay looks.
     relay.stop();
     let client = send(port.address(), &preface(0).bytes());
@@ -529,7 +521,7 @@ fn verify_final_false_leaves_the_final_host_alone() {
 fn a_prober_over_the_limit_is_told_so_although_the_dial_has_failed() {
     const COUNT: usize = 300;
     let nobody = Port::reserve("127.0.0.1");
-    let (relay, port) = relay(nobody.address(), &["--verify-hops", "1"]);
+    let Hop { relay, port } = Hop::new(&[nobody.address()], &["--verify-hops", "1"]);
     // While the relay is stopped, all prefaces arrive.
     relay.stop();
     let probes: Vec<_> = (0..COUNT).map(|_| send(port.address(), &preface(1).bytes())).collect();
@@ -551,7 +543,7 @@ fn a_prober_over_the_limit_is_told_so_although_the_dial_has_failed() {
 fn probes_at_the_same_time_are_bounded_and_idle_ones_keep_nobody_out() {
     const OF_A_SOURCE: usize = 16;
     let server = server();
-    let (relay, port) = relay(server.local_addr().unwrap(), &["--verify-hops", "0"]);
+    let Hop { relay, port } = Hop::new(&[server.local_addr().unwrap()], &["--verify-hops", "0"]);
     let begin = || {
         let probe = send(port.address(), &preface(0).bytes());
         assert_eq!(report(&probe).next, Next::Echo);

@@ -61,29 +61,21 @@ fn get_cookie() {
 
 /// A relay that dials with fast open.
 struct Opener {
-    relay: Relay,
-    port: Port,
+    hop: Hop,
 }
 
 impl Opener {
     fn new(hops: &[SocketAddr], flags: &[&str]) -> Opener {
-        let port = Port::reserve("127.0.0.1");
-        let to: Vec<String> = hops.iter().map(SocketAddr::to_string).collect();
-        let (listen, to) = (port.address().to_string(), to.join(","));
-        Opener { relay: Relay::start(&[&["relay", "--listen", &listen, "--to", &to, FAST_OPEN], flags].concat()), port }
-    }
-
-    fn dial(&self) -> TcpStream {
-        patient(TcpStream::connect(self.port.address()).unwrap())
+        Opener { hop: Hop::new(hops, &[&[FAST_OPEN], flags].concat()) }
     }
 
     /// Connects a client and runs `first` on it while the relay is stopped. The relay thus sees the effects of `first` at once,
     /// however busy the machine is.
     fn dial_and(&self, first: impl FnOnce(&TcpStream)) -> TcpStream {
-        self.relay.stop();
-        let client = self.dial();
+        self.hop.relay.stop();
+        let client = self.hop.dial();
         first(&client);
-        self.relay.signal("CONT");
+        self.hop.relay.signal("CONT");
         client
     }
 
@@ -93,13 +85,11 @@ impl Opener {
         let client = self.dial_and(|mut client| client.write_all(&pattern(1, BYTES)).unwrap());
         let accepted = patient(server.accept().expect("the relay dials").0);
         client.shutdown(Shutdown::Write).unwrap();
-        let (got, ending) = read_to_end(&accepted);
-        assert_same(&got, &pattern(1, BYTES));
-        assert_eq!(ending, Ending::Fin);
+        assert_whole(&accepted, &pattern(1, BYTES));
         (&accepted).write_all(b"answer").unwrap();
         drop(accepted);
         assert_eq!(read_to_end(&client), (b"answer".to_vec(), Ending::Fin));
-        assert_eq!(self.relay.flow_end(), (BYTES as u64, 6, "finished".into()));
+        assert_eq!(self.hop.relay.flow_end(), (BYTES as u64, 6, "finished".into()));
     }
 }
 
@@ -269,9 +259,9 @@ fn if_no_next_hop_answers_the_client_is_reset() {
         let opener = Opener::new(&[refuses.address(), silent.address()], &["--connect-timeout=1s"]);
         let client = opener.dial_and(|mut client| client.write_all(b"anybody?").unwrap());
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
-        let why = opener.relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
+        let why = opener.hop.relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
         assert!(why.contains("ECONNREFUSED") && why.contains("no answer in 1s"), "{why}");
-        assert_eq!(opener.relay.flow_end(), (0, 0, "dial failed".into()));
+        assert_eq!(opener.hop.relay.flow_end(), (0, 0, "dial failed".into()));
     });
 }
 
@@ -281,7 +271,7 @@ fn a_silent_client_hears_a_server_that_speaks_first() {
         let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
         for _ in 0..2 {
-            let client = opener.dial();
+            let client = opener.hop.dial();
             let accepted = patient(server.accept().expect("the relay dials without a byte").0);
             (&accepted).write_all(b"220 ready").unwrap();
             let mut greeting = [0; 9];
@@ -289,7 +279,7 @@ fn a_silent_client_hears_a_server_that_speaks_first() {
             assert_eq!(&greeting, b"220 ready");
             talk(&client, &accepted);
             drop((client, accepted));
-            assert_eq!(opener.relay.flow_end(), (4, 13, "finished".into()));
+            assert_eq!(opener.hop.relay.flow_end(), (4, 13, "finished".into()));
         }
     });
 }
@@ -305,7 +295,7 @@ fn a_client_that_ends_before_its_first_byte_gets_its_answer() {
         (&accepted).write_all(b"late").unwrap();
         drop(accepted);
         assert_eq!(read_to_end(&client), (b"late".to_vec(), Ending::Fin));
-        assert_eq!(opener.relay.flow_end(), (0, 4, "finished".into()));
+        assert_eq!(opener.hop.relay.flow_end(), (0, 4, "finished".into()));
     });
 }
 
@@ -314,16 +304,15 @@ fn a_client_that_ends_with_its_first_bytes_gets_its_answer() {
     with_and_without_cookie(|| {
         let server = open_server("127.0.0.1");
         let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
-        let client = opener.dial_and(|mut client| {
-            client.write_all(b"all of it").unwrap();
-            client.shutdown(Shutdown::Write).unwrap();
+        let client = opener.dial_and(|client| {
+            send_all(client, b"all of it");
         });
         let accepted = patient(server.accept().expect("the relay dials").0);
         assert_eq!(read_to_end(&accepted), (b"all of it".to_vec(), Ending::Fin));
         (&accepted).write_all(b"late").unwrap();
         drop(accepted);
         assert_eq!(read_to_end(&client), (b"late".to_vec(), Ending::Fin));
-        assert_eq!(opener.relay.flow_end(), (9, 4, "finished".into()));
+        assert_eq!(opener.hop.relay.flow_end(), (9, 4, "finished".into()));
     });
 }
 
@@ -333,14 +322,14 @@ fn a_client_that_resets_ends_the_dial() {
         let silent = Silent::new();
         let opener = Opener::new(&[silent.address()], &["--connect-timeout=60s"]);
         reset(opener.dial_and(|mut client| client.write_all(b"never mind").unwrap()));
-        assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        assert_eq!(opener.hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
         // Resets while the relay waits for the first byte, and then before the relay looks.
-        reset(opener.dial());
-        assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
-        opener.relay.stop();
-        reset(opener.dial());
-        opener.relay.signal("CONT");
-        assert_eq!(opener.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        reset(opener.hop.dial());
+        assert_eq!(opener.hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        opener.hop.relay.stop();
+        reset(opener.hop.dial());
+        opener.hop.relay.signal("CONT");
+        assert_eq!(opener.hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
     });
 }
 
@@ -353,8 +342,7 @@ fn urgent_data_stays_urgent_after_the_first_bytes_and_as_the_first_byte() {
             let client = opener.dial_and(|mut client| {
                 client.write_all(before).unwrap();
                 SockRef::from(client).send_out_of_band(b"!").unwrap();
-                client.write_all(b"def").unwrap();
-                client.shutdown(Shutdown::Write).unwrap();
+                send_all(client, b"def");
             });
             let accepted = patient(server.accept().expect("the relay dials").0);
             let mut got = vec![0; before.len()];
@@ -366,7 +354,7 @@ fn urgent_data_stays_urgent_after_the_first_bytes_and_as_the_first_byte() {
             assert_eq!(read_to_end(&accepted), (b"def".to_vec(), Ending::Fin));
             drop(accepted);
             assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin));
-            assert_eq!(opener.relay.flow_end(), (before.len() as u64 + 4, 0, "finished".into()));
+            assert_eq!(opener.hop.relay.flow_end(), (before.len() as u64 + 4, 0, "finished".into()));
         });
     }
 }
@@ -385,7 +373,7 @@ fn a_reset_by_the_next_hop_after_its_answer_is_passed_on() {
         (&client).read_exact(&mut [0]).unwrap();
         reset(accepted);
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
-        assert_eq!(opener.relay.flow_end(), (5, 1, "reset by the dial leg".into()));
+        assert_eq!(opener.hop.relay.flow_end(), (5, 1, "reset by the dial leg".into()));
     });
 }
 
@@ -417,7 +405,7 @@ fn if_a_next_hop_got_the_bytes_and_reset_no_other_gets_them() {
             let mut got = [0; 9];
             accepted.read_exact(&mut got).unwrap();
             assert_eq!(&got, b"order one");
-            opener.relay.stop();
+            opener.hop.relay.stop();
             flow = Some((client, accepted));
         });
         if !ran {
@@ -428,9 +416,9 @@ fn if_a_next_hop_got_the_bytes_and_reset_no_other_gets_them() {
         let state = || TcpInfo::of(accepted.as_fd()).unwrap().state;
         wait_until("the handshake has ended", || state() == State::Established);
         reset(accepted);
-        opener.relay.signal("CONT");
+        opener.hop.relay.signal("CONT");
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
-        assert_eq!(opener.relay.flow_end().2, "reset by the dial leg");
+        assert_eq!(opener.hop.relay.flow_end().2, "reset by the dial leg");
         second.set_nonblocking(true).unwrap();
         assert!(second.accept().is_err(), "the second hop was dialled");
     });
