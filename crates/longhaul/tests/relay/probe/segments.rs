@@ -113,15 +113,15 @@ fn far_relay_to(wan: &Wan, to: SocketAddr, flags: &[&str]) -> Relay {
     Relay::spawn_in(wan, Host::Far, command)
 }
 
-/// A final host on `port` of host B, which sends `letter` on each connection, and ends it after the client.
-fn final_host(wan: &Wan, port: u16, letter: u8) {
+/// A final host on `port` of host B, which says `greeting` on each connection, and ends it after the client.
+fn final_host(wan: &Wan, port: u16, greeting: &'static [u8]) {
     let address = SocketAddr::new(Host::B.lan(), port);
     let server = wan.on(Host::B, move || Ok(TcpListener::bind(address).expect("a port")));
     let server = server.join().expect("no panic").expect("the host is there");
     std::thread::spawn(move || {
         for socket in server.incoming().flatten() {
             // The relay may end the connection first.
-            let _ = std::io::Write::write_all(&mut &socket, &[letter]);
+            let _ = std::io::Write::write_all(&mut &socket, greeting);
             let _ = std::io::Read::read(&mut &socket, &mut [0]);
         }
     });
@@ -160,7 +160,7 @@ fn lab() -> Option<Arc<Wan>> {
 impl Case {
     fn run(&self, wan: &Arc<Wan>, port: u16) {
         if !matches!(self.how, Break::NoServer) {
-            final_host(wan, port, b'.');
+            final_host(wan, port, b".");
         }
         let flags: &[&str] = if let Break::Allow = self.how { &["--allow", "192.0.2.1"] } else { &[] };
         let far = far_relay(wan, port, flags);
@@ -212,7 +212,7 @@ fn each_broken_segment_is_named_with_its_cause_and_is_whole_again_afterwards() {
 fn a_network_that_drops_everything_is_named() {
     let Some(wan) = lab() else { return };
     let port = 7650;
-    final_host(&wan, port, b'.');
+    final_host(&wan, port, b".");
     let _far = far_relay(&wan, port, &[]);
     let near = Near::start(&wan, port, &[port]);
     near.wait_whole("before");
@@ -231,8 +231,8 @@ fn a_network_that_drops_everything_is_named() {
 fn with_a_second_next_hop_the_tunnel_stays_whole_and_new_flows_use_it() {
     let Some(wan) = lab() else { return };
     let (first, second) = (7600, 7601);
-    final_host(&wan, first, b'1');
-    final_host(&wan, second, b'2');
+    final_host(&wan, first, b"1");
+    final_host(&wan, second, b"2");
     let _far = [far_relay(&wan, first, &[]), far_relay(&wan, second, &[])];
     let near = Near::start(&wan, 7602, &[first, second]);
     let entry = SocketAddr::new(Host::Near.lan(), 7602);
@@ -265,7 +265,8 @@ fn ip(wan: &Wan, host: Host, arguments: &str) {
 fn a_port_that_answers_again_is_not_blamed_for_the_way() {
     let Some(wan) = lab() else { return };
     let port = 7660;
-    final_host(&wan, port, b'.');
+    // A greeting would come after the end of the second dial, and the kernel would answer it with RST.
+    final_host(&wan, port, b"");
     let _far = far_relay(&wan, port, &[]);
     let near = Near::start(&wan, port, &[port]);
     near.wait_whole("before");
