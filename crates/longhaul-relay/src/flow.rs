@@ -62,7 +62,7 @@ pub(crate) fn run(
         // before the permit is dropped, because the permit stands for their descriptors.
         drop((accept, dial));
         // The verifier logs what its probes find.
-        if !live.flow.is_own_probe() {
+        if !live.flow.client.is_own() {
             ends.log(&live.relay, &end);
         }
         drop(live);
@@ -93,7 +93,7 @@ impl Live {
         tunnel.counters.count(|counters| &counters.flows_now);
         let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, client, accept);
         let proxy = flow.proxy().map(tracing::field::display);
-        debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), proxy, "flow began");
+        debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.client.address(), proxy, "flow began");
         Live { relay, tunnel, flow }
     }
 }
@@ -111,7 +111,7 @@ impl Drop for Live {
 /// Dials, unless the client gives up or the flow is cut before a next hop answers.
 async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     let Live { relay, tunnel, flow } = live;
-    if let Some((stream, address)) = flow.take_met() {
+    if let Some((stream, address)) = flow.client.take_met() {
         tunnel.hops.claim(&tunnel.counters, &tunnel.settings, 0).answered(Duration::ZERO);
         return Ok(connected(live, Dialled { stream, hop: 0, address, early: 0 }));
     }
@@ -155,7 +155,7 @@ fn connected(Live { flow, .. }: &Live, Dialled { stream, hop, address, early }: 
     debug!(
         flow = flow.number,
         tunnel = %flow.tunnel.name,
-        peer = %flow.peer(),
+        peer = %flow.client.address(),
         proxy = flow.proxy().map(tracing::field::display),
         next_hop = %flow.tunnel.to[hop],
         next_hop_address = %address,
@@ -169,7 +169,7 @@ fn connected(Live { flow, .. }: &Live, Dialled { stream, hop, address, early }: 
 /// Chooses the next hops to dial. `None` if all are down by their checks, unless a probe asks: it shall find the broken stage
 /// itself.
 async fn choose<'a>(Live { tunnel, flow, .. }: &'a Live, accept: &Stream) -> Option<Chosen<'a>> {
-    let chosen = tunnel.hops.choose(&tunnel.counters, &tunnel.settings, flow.peer().ip());
+    let chosen = tunnel.hops.choose(&tunnel.counters, &tunnel.settings, flow.client.address().ip());
     match chosen.order.is_empty() {
         true => answer::peek_probe(accept).await.map(|_| Hops::every(&tunnel.settings)),
         false => Some(chosen),
@@ -181,9 +181,9 @@ fn warn_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
     let tunnel = &flow.tunnel.name;
     if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
         // The command may come after the dial.
-        let transfer = || flow.transfer().map_or("FTP data connection".into(), |transfer| transfer.to_string());
-        let transfer = flow.is_data().then(transfer);
-        warn!(flow = flow.number, tunnel = %tunnel, peer = %flow.peer(), transfer, why, more, "dial failed");
+        let transfer = || flow.client.transfer().map_or("FTP data connection".into(), |transfer| transfer.to_string());
+        let transfer = flow.client.is_data().then(transfer);
+        warn!(flow = flow.number, tunnel = %tunnel, peer = %flow.client.address(), transfer, why, more, "dial failed");
     }
 }
 

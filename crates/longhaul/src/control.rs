@@ -57,8 +57,6 @@ pub struct Status {
     pub listens: bool,
     /// Time when the drain began. `None` in other phases.
     pub draining_since: Option<SystemTime>,
-    /// Number of flows that are open.
-    pub flows: u64,
     /// The refusal of the last reload, in every phase. `None` after a successful one.
     pub refusal: Option<Refusal>,
 }

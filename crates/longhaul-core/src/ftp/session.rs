@@ -191,8 +191,8 @@ impl Session {
         self.data = data;
     }
 
-    /// Takes the answer to [`Action::Open`]: the address that is told to a side, of [`Opening::Join`] any one, or why none is opened. The
-    /// reason goes to the client, in one line.
+    /// Takes the result of [`Action::Open`]: the address to tell the side, or the reason why nothing was opened, which the client gets
+    /// in one line. For [`Opening::Join`] the address is not used.
     pub fn opened(&mut self, opened: Result<SocketAddr, String>) {
         self.rewriter.dialogue.opened(opened, &mut self.out);
     }
@@ -202,7 +202,7 @@ impl Session {
         self.is_draining = is_draining;
     }
 
-    /// Stops to read: the bytes that are not read yet pass as they are.
+    /// Stops reading. What is not read yet passes unchanged.
     pub fn pass_on(&mut self, now: Instant) {
         // Nobody reads any more in the server's replies that the transfer begins.
         if self.rewriter.dialogue.due.has_transfer() {

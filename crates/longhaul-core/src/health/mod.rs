@@ -9,8 +9,8 @@
 //! tunnel   the other rules about a tunnel
 //! daemon   rules about the process; the health of each
 //! ```
-//! A rule is a row: when it applies, the health and the stage that follow, and what every view writes. The order of the rows is
-//! that of the problems.
+//! A rule about one hop is a row of `HOP_RULES` in `hops.rs`: when it applies, the health that follows, and what every view writes.
+//! Any other rule is a function, which `RULES` in `tunnel.rs` or `problems` in `daemon.rs` calls in the order of the problems.
 
 mod daemon;
 mod facts;

@@ -4,7 +4,7 @@
 use crate::accept::opening::{self, Arrived};
 use crate::accept::source_limits;
 use crate::flow;
-use crate::leg::queue::{self, Admission};
+use crate::leg::accept_loop::{self, Admission};
 use crate::leg::setup::{self, Protocol, failed};
 use crate::leg::stream::Stream;
 use crate::state::listening::Listening;
@@ -23,6 +23,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio::time::sleep_until;
 use tracing::warn;
 
@@ -42,29 +43,27 @@ pub(crate) async fn serve(relay: Arc<Relay>, listening: Arc<Listening>) {
         // `next` holds no connection while it waits, so dropping it loses none.
         tokio::select! {
             biased;
-            // This fails only when the sender is gone, and the relay has it.
-            _ = changes.changed() => {
-                let now = Serving::look(changes.borrow_and_update().clone(), &listening);
+            now = serving.changed(&mut changes, &listening) => {
                 if now.tunnels.is_empty() {
                     break;
                 }
                 serving = now;
             }
             () = sleep_until(end.unwrap_or_else(Instant::now).into()), if end.is_some() => break,
-            (accepted, peer, permit) = queue::next(&listening.socket, &door) => {
+            (accepted, peer, permit) = accept_loop::next(&listening.socket, &door) => {
                 let newer = serving.newer(&relay, &listening);
                 start(&relay, newer.as_ref().unwrap_or(&serving), &listening, permit, accepted, peer);
             }
         }
     }
     if !listening.is_held {
-        sweep(&relay, &serving, &listening);
+        serve_queue(&relay, &serving, &listening);
     }
 }
 
 /// Starts a flow for each connection in the listen queue that gets a permit. Closing the listener resets the
 /// others. Not for a socket from systemd: its next listener serves the queue.
-fn sweep(relay: &Arc<Relay>, serving: &Serving, listening: &Listening) {
+fn serve_queue(relay: &Arc<Relay>, serving: &Serving, listening: &Listening) {
     let Some(tunnel) = serving.tunnels.first() else { return };
     // At most as many as the queue holds. Otherwise a flood of refused clients would keep this worker busy.
     for _ in 0..BACKLOG {
@@ -135,6 +134,20 @@ impl Serving {
         let is_replaced = own.is_none();
         let tunnels = own.map_or_else(|| list.iter().filter(heir).cloned().collect(), |own| vec![own]);
         Serving { list, tunnels, is_replaced }
+    }
+
+    /// Waits until the listener serves other tunnels, or the same ones with other settings. A reload that leaves them as they are
+    /// does not end a wait for a permit. The wait may be dropped.
+    async fn changed(&self, changes: &mut watch::Receiver<List>, listening: &Arc<Listening>) -> Serving {
+        loop {
+            // This fails only when the sender is gone, and the relay has it.
+            let _ = changes.changed().await;
+            let now = Serving::look(changes.borrow_and_update().clone(), listening);
+            let is_same = |(one, other): (&Arc<ServedTunnel>, _)| Arc::ptr_eq(one, other);
+            if now.tunnels.len() != self.tunnels.len() || !now.tunnels.iter().zip(&self.tunnels).all(is_same) {
+                return now;
+            }
+        }
     }
 
     /// Returns the tunnels for a connection that was accepted just now, if the list has changed. `None` also if the listener is to

@@ -192,5 +192,5 @@ pub(super) const FEW: usize = 64;
 /// Returns the source of each direction of `flow`: up, towards the tunnel's next hop, and down. An FTP data connection may come from
 /// the next hop, and counts in the same direction as the others all the same.
 pub(super) fn sources(flow: &Flow) -> [Leg; 2] {
-    if flow.is_turned() { [Leg::Dial, Leg::Accept] } else { [Leg::Accept, Leg::Dial] }
+    if flow.client.is_turned() { [Leg::Dial, Leg::Accept] } else { [Leg::Accept, Leg::Dial] }
 }

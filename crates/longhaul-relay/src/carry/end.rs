@@ -41,9 +41,9 @@ impl FlowEnd<'_> {
         info!(
             flow = flow.number,
             tunnel = %flow.tunnel.name,
-            peer = %flow.peer(),
+            peer = %flow.client.address(),
             proxy = flow.proxy().map(display),
-            transfer = flow.transfer().map(display),
+            transfer = flow.client.transfer().map(display),
             next_hop = next_hop.map(|(hop, _)| display(hop)),
             next_hop_address = next_hop.map(|(_, address)| display(address)),
             dial_local = dial.and_then(|dial| dial.local).map(display),

@@ -43,7 +43,7 @@ pub(super) struct Held {
 impl FirstBytes {
     /// Returns those of `flow`, whose dial leg has taken `early` bytes already.
     pub(super) fn of(flow: &Flow, early: u64) -> FirstBytes {
-        if early == 0 && flow.may_be_probe() { FirstBytes::Awaited } else { FirstBytes::Passed }
+        if early == 0 && flow.client.may_be_probe() { FirstBytes::Awaited } else { FirstBytes::Passed }
     }
 
     /// Takes a preface. Then the next bytes are payload.

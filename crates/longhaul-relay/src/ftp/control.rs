@@ -332,7 +332,7 @@ fn is_empty(err: &io::Error) -> bool {
 fn say_encrypted(legs: &Legs<'_>) {
     let (relay, tunnel) = (legs.relay, &legs.tunnel().name);
     if relay.lines.opaque.pass(tunnel) {
-        warn!(tunnel = %tunnel, peer = %legs.flow.peer(),
+        warn!(tunnel = %tunnel, peer = %legs.flow.client.address(),
             "FTP over TLS: this relay cannot see the data connections any more, and only passive mode works; give the server \
              fixed passive ports and carry each by a plain tunnel of the same port: see docs/ftp.md");
     }

@@ -89,7 +89,7 @@ impl Sides {
             }
             Some(local)
         };
-        let peers = Ends { client: legs.flow.peer().ip().to_canonical(), server: server.ip().to_canonical() };
+        let peers = Ends { client: legs.flow.client.address().ip().to_canonical(), server: server.ip().to_canonical() };
         Some(Sides { ours: Ends { client: local(Leg::Accept)?, server: local(Leg::Dial)? }, peers })
     }
 }
@@ -117,7 +117,7 @@ impl DataConnections {
             rules,
             relay: relay.clone(),
             tunnel: tunnel.clone(),
-            peer: legs.flow.peer(),
+            peer: legs.flow.client.address(),
             ours: sides.ours,
             places,
             latest: None,

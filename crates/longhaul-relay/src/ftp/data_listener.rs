@@ -2,7 +2,7 @@
 
 use super::places::Place;
 use super::ports;
-use crate::leg::queue;
+use crate::leg::accept_loop;
 use crate::leg::setup;
 use crate::leg::stream::{Stream, watched};
 use crate::live::client::Client;
@@ -103,7 +103,7 @@ impl DataListener {
     async fn admit(&self) -> (Stream, SocketAddr) {
         let cannot_accept = |err: &SysError| self.cannot_accept(err);
         loop {
-            let (socket, peer, ()) = queue::next(&self.listener, &cannot_accept).await;
+            let (socket, peer, ()) = accept_loop::next(&self.listener, &cannot_accept).await;
             if let Err(why) = self.rules.admit_host(self.listening.from, peer.ip().to_canonical()) {
                 self.refuse(peer, &why);
                 continue;

@@ -13,13 +13,13 @@ use tokio::time::sleep;
 /// A refused dial may be no problem. A server that refuses a transfer closes its port, and our dial may come later than that. So the
 /// reply to the transfer is awaited for a moment. The ports of a client that has left refuse, too.
 pub(crate) fn note_failed_dial(tunnel: &Arc<ServedTunnel>, flow: &Flow, unanswered: &Unanswered) {
-    let Some(naming) = flow.naming().cloned() else { return };
+    let Some(naming) = flow.client.naming().cloned() else { return };
     let (tunnel, what) = (tunnel.clone(), format!("dial failed: {}", unanswered.why));
     if unanswered.kind != FailureKind::Refused {
         note(&tunnel, what);
         return;
     }
-    let is_turned = flow.is_turned();
+    let is_turned = flow.client.is_turned();
     tokio::spawn(async move {
         sleep(REPLY_TIME).await;
         let is_expected = if is_turned { naming.is_over() } else { naming.is_refused() };

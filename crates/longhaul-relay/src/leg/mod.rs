@@ -4,13 +4,13 @@
 //! TCP_INFO; the first bytes, peeked; a wake-up when the peer closes.
 //! May use: `lock`.
 
+pub(crate) mod accept_loop;
 pub(crate) mod closing;
 pub(crate) mod hangups;
 pub(crate) mod leg_state;
 pub(crate) mod local_ports;
 pub(crate) mod low_water;
 pub(crate) mod peek;
-pub(crate) mod queue;
 pub(crate) mod race;
 pub(crate) mod sample;
 pub(crate) mod setup;

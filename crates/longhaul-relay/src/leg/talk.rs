@@ -37,6 +37,12 @@ pub(crate) fn poll_read(
 /// # Errors
 /// The socket's error.
 pub(crate) async fn send_all(socket: &Stream, mut bytes: &[u8]) -> io::Result<()> {
+    // At once: the kernel reports room only when a third of the send buffer is free (sk_stream_write_space), and `bytes` may be few.
+    match splice::send(socket, bytes) {
+        Ok(sent) => bytes = &bytes[sent..],
+        Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
+        Err(err) => return Err(err),
+    }
     while !bytes.is_empty() {
         let sent = poll_fn(|cx| poll_write(socket, cx, || splice::send(socket, bytes))).await?;
         bytes = &bytes[sent..];

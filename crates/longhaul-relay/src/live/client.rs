@@ -58,7 +58,7 @@ impl Client {
     }
 
     /// Returns the command that uses an FTP data connection, once it is known.
-    pub(super) fn transfer(&self) -> Option<Transfer> {
+    pub(crate) fn transfer(&self) -> Option<Transfer> {
         self.naming().and_then(|naming| naming.get())
     }
 
@@ -70,7 +70,7 @@ impl Client {
     }
 
     /// Takes the connection with the other side of an FTP data connection, if that side came to us, too.
-    pub(super) fn take_met(&self) -> Option<Met> {
+    pub(crate) fn take_met(&self) -> Option<Met> {
         match self {
             Client::Data(peer) => lock(&peer.met).take(),
             Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
@@ -78,17 +78,18 @@ impl Client {
     }
 
     /// Whether it came to an FTP data listener.
-    pub(super) fn is_data(&self) -> bool {
+    pub(crate) fn is_data(&self) -> bool {
         matches!(self, Client::Data(_))
     }
 
-    /// Whether it came from the next hop of its tunnel, to an FTP data listener.
-    pub(super) fn is_turned(&self) -> bool {
+    /// Whether it came from the next hop of its tunnel, to an FTP data listener, as for a client in active mode. Up is then towards the
+    /// client.
+    pub(crate) fn is_turned(&self) -> bool {
         matches!(self, Client::Data(peer) if peer.is_server)
     }
 
     /// Whether its first bytes may be a probe. No prober knows a data listener, and a file may begin like a preface.
-    pub(super) fn may_be_probe(&self) -> bool {
+    pub(crate) fn may_be_probe(&self) -> bool {
         !self.is_data()
     }
 

@@ -101,9 +101,8 @@ counters! {
     /// Connections accepted and allowed.
     accepted => "longhaul_tunnel_flows_accepted"
         "Connections accepted and allowed: flows that began.";
-    /// Connections that were reset before a flow began: the allow-list does not contain their peer, too many flows come
-    /// from the tunnel's own next hop, or they came to a socket from systemd that has no tunnel. The next three counters
-    /// give the reasons.
+    /// Connections that were reset before a flow began. The next three counters give the reason, except for a socket from
+    /// systemd that has no tunnel.
     refused;
     /// Connections that were reset because of `allow`, because too many flows come from the tunnel's own next hop, or
     /// because they were not the announced probe. A view that subtracts counters could see the difference decrease.

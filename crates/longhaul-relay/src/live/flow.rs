@@ -8,14 +8,12 @@ use crate::leg::stream::Stream;
 use crate::live::client::Client;
 use crate::live::counters::Counters;
 use crate::live::cut::Cut;
-use crate::live::data_peer::{Met, Naming};
 use crate::live::how::How;
 use crate::live::moment::Moment;
 use crate::live::pulse::Pulse;
 use crate::live::tally::{Rates, Tally};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_core::ftp::Transfer;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -30,7 +28,8 @@ pub(crate) struct Flow {
     pub(crate) tunnel: Arc<Tunnel>,
     /// The counters of its tunnel.
     pub(crate) counters: Arc<Counters>,
-    client: Client,
+    /// Its client.
+    pub(crate) client: Client,
     /// Time when it was accepted.
     pub(crate) began: Moment,
     /// The order to end it.
@@ -211,47 +210,6 @@ impl Flow {
         self.client.dialled();
     }
 
-    /// Returns the address of the client.
-    pub(crate) fn peer(&self) -> SocketAddr {
-        self.client.address()
-    }
-
-    /// Returns the command that uses it, if it is an FTP data connection and the command is known.
-    pub(crate) fn transfer(&self) -> Option<Transfer> {
-        self.client.transfer()
-    }
-
-    /// Returns what the control connection knows of it, if it is an FTP data connection.
-    pub(crate) fn naming(&self) -> Option<&Arc<Naming>> {
-        self.client.naming()
-    }
-
-    /// Whether it is an FTP data connection.
-    pub(crate) fn is_data(&self) -> bool {
-        self.client.is_data()
-    }
-
-    /// Takes its dial leg and the address of the peer there, if that peer connected to us.
-    pub(crate) fn take_met(&self) -> Option<Met> {
-        self.client.take_met()
-    }
-
-    /// Whether it comes from the next hop of its tunnel, as an FTP data connection of a client in active mode does. Up is then towards
-    /// the client.
-    pub(crate) fn is_turned(&self) -> bool {
-        self.client.is_turned()
-    }
-
-    /// Whether its first bytes may be a probe.
-    pub(crate) fn may_be_probe(&self) -> bool {
-        self.client.may_be_probe()
-    }
-
-    /// Whether it is a probe that this process makes of its own tunnel.
-    pub(crate) fn is_own_probe(&self) -> bool {
-        self.client.is_own()
-    }
-
     /// Returns the address of the proxy that named the client. `None` for a client that connected to us.
     pub(crate) fn proxy(&self) -> Option<SocketAddr> {
         self.client.via().map(|via| via.proxy)
@@ -307,9 +265,9 @@ impl Flow {
         FlowState {
             flow: self.number,
             tunnel: self.tunnel.name.clone(),
-            peer: self.peer().to_string(),
+            peer: self.client.address().to_string(),
             proxy: self.proxy().map(|proxy| proxy.to_string()),
-            transfer: self.transfer().map(|transfer| transfer.to_string()),
+            transfer: self.client.transfer().map(|transfer| transfer.to_string()),
             next_hop: next_hop.map(|(hop, _)| hop.to_string()),
             next_hop_address: next_hop.map(|(_, address)| address),
             state: self.state_name(),

@@ -8,60 +8,61 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::warn;
 
-/// The lines of the relay that are throttled.
-#[derive(Debug)]
-pub(crate) struct Lines {
-    /// A connection was reset before a flow began.
-    pub(crate) refused: Throttles,
-    /// A probe was refused.
-    pub(crate) probe: Throttles,
-    /// A connection has no valid PROXY header.
-    pub(crate) header: Throttles,
-    /// A source has too many flows, or begins too many.
-    pub(crate) source: Throttles,
-    /// accept(2) failed.
-    pub(crate) accept: Throttles,
-    /// A buffer limits a path.
-    pub(crate) limit: Throttles,
-    /// A tunnel has reached `max_flows`.
-    pub(crate) full: Throttles,
-    /// No permit was free.
-    pub(crate) permit: Throttles,
-    /// A connection was accepted before startup, and a socket option could not be set on it.
-    pub(crate) early: Throttles,
-    /// No next hop answered.
-    pub(crate) dial: Throttles,
-    /// An FTP session refused a command or a reply.
-    pub(crate) ftp: Throttles,
-    /// Nobody connected to an FTP data listener.
-    pub(crate) unused: Throttles,
-    /// An FTP control connection is encrypted.
-    pub(crate) opaque: Once,
-    /// Notified when one of the counted lines begins to be held back.
-    held_back: Arc<Notify>,
+/// Makes [`Lines`] from one list, so that a new line is a row of it: its name, whether later lines and the log tell the number held
+/// back, and its message.
+macro_rules! lines {
+    ($($(#[$doc:meta])* $name:ident, $is_counted:literal, $line:literal;)*) => {
+        /// The lines of the relay that are throttled.
+        #[derive(Debug)]
+        pub(crate) struct Lines {
+            $($(#[$doc])* pub(crate) $name: Throttles,)*
+            /// An FTP control connection is encrypted.
+            pub(crate) opaque: Once,
+            /// Notified when one of the counted lines begins to be held back.
+            held_back: Arc<Notify>,
+        }
+
+        impl Default for Lines {
+            fn default() -> Lines {
+                let held_back: Arc<Notify> = Arc::default();
+                let throttles = |line, is_counted: bool| Throttles::new(line, is_counted.then(|| held_back.clone()));
+                Lines { $($name: throttles($line, $is_counted),)* opaque: Once::default(), held_back }
+            }
+        }
+
+        impl Lines {
+            fn counted(&self) -> impl Iterator<Item = &Throttles> {
+                [$(&self.$name),*].into_iter().filter(|throttles| throttles.notify.is_some())
+            }
+        }
+    };
 }
 
-impl Default for Lines {
-    fn default() -> Lines {
-        let held_back = Arc::default();
-        let counted = |line| Throttles::counted(line, &held_back);
-        Lines {
-            refused: counted("refused"),
-            probe: counted("probe refused"),
-            header: counted("refused: no valid PROXY header"),
-            source: counted("refused: limit of its source"),
-            accept: counted("cannot accept"),
-            limit: Throttles::uncounted("a buffer limits this path"),
-            full: Throttles::uncounted("tunnel is full"),
-            permit: counted("no descriptors for another flow of this tunnel"),
-            early: counted("socket option not applied to a connection accepted before startup"),
-            dial: counted("dial failed"),
-            ftp: counted("refused an FTP data connection"),
-            unused: counted("nobody connected to the FTP data listener"),
-            opaque: Once::default(),
-            held_back,
-        }
-    }
+lines! {
+    /// A connection was reset before a flow began.
+    refused, true, "refused";
+    /// A probe was refused.
+    probe, true, "probe refused";
+    /// A connection has no valid PROXY header.
+    header, true, "refused: no valid PROXY header";
+    /// A source has too many flows, or begins too many.
+    source, true, "refused: limit of its source";
+    /// accept(2) failed.
+    accept, true, "cannot accept";
+    /// A buffer limits a path.
+    limit, false, "a buffer limits this path";
+    /// A tunnel has reached `max_flows`.
+    full, false, "tunnel is full";
+    /// No permit was free.
+    permit, true, "no descriptors for another flow of this tunnel";
+    /// A connection was accepted before startup, and a socket option could not be set on it.
+    early, true, "socket option not applied to a connection accepted before startup";
+    /// No next hop answered.
+    dial, true, "dial failed";
+    /// An FTP session refused a command or a reply.
+    ftp, true, "refused an FTP data connection";
+    /// Nobody connected to an FTP data listener.
+    unused, true, "nobody connected to the FTP data listener";
 }
 
 impl Lines {
@@ -85,25 +86,7 @@ impl Lines {
 
     /// Writes the counts that have been due since `due`. Returns whether counts are left that are not due yet.
     fn flush(&self, due: Instant) -> bool {
-        // Without `..`, so that no line is forgotten.
-        let Lines {
-            refused,
-            probe,
-            header,
-            source,
-            accept,
-            permit,
-            early,
-            dial,
-            ftp,
-            unused,
-            limit: _,
-            full: _,
-            opaque: _,
-            held_back: _,
-        } = self;
-        let counted = [refused, probe, header, source, accept, permit, early, dial, ftp, unused];
-        counted.into_iter().filter(|throttles| throttles.flush(due)).count() > 0
+        self.counted().filter(|throttles| throttles.flush(due)).count() > 0
     }
 }
 
@@ -122,15 +105,9 @@ pub(crate) struct Throttles {
 }
 
 impl Throttles {
-    /// Returns throttles for a line that does not report the number held back.
-    fn uncounted(line: &'static str) -> Throttles {
-        Throttles { line, tunnels: Mutex::default(), notify: None }
-    }
-
-    /// Returns throttles for a line with the field `more`. Notifies `notify` when [`flush`](Throttles::flush) will have
-    /// something to write.
-    fn counted(line: &'static str, notify: &Arc<Notify>) -> Throttles {
-        Throttles { notify: Some(notify.clone()), ..Throttles::uncounted(line) }
+    /// Returns throttles for the line `line`. `notify`: it has the field `more`.
+    fn new(line: &'static str, notify: Option<Arc<Notify>>) -> Throttles {
+        Throttles { line, tunnels: Mutex::default(), notify }
     }
 
     /// Returns `Some(n)` when this line of `tunnel` may be written, after `n` lines were held back. For a socket
@@ -229,7 +206,7 @@ mod tests {
 
     #[test]
     fn one_event_a_second_of_each_tunnel_is_logged() {
-        let throttles = Throttles::uncounted("line");
+        let throttles = Throttles::new("line", None);
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         assert_eq!(throttles.pass("a", start), Some(0));
@@ -241,7 +218,7 @@ mod tests {
 
     #[test]
     fn lines_of_different_kinds_do_not_hold_each_other_back() {
-        let (throttles, start) = (Throttles::uncounted("line"), Instant::now());
+        let (throttles, start) = (Throttles::new("line", None), Instant::now());
         let pass = |kind| throttles.pass_kind("a", kind, start);
         assert_eq!(["x", "y", "x", "y", "x"].map(pass), [Some(0), Some(0), None, None, None]);
         let later = |kind| throttles.pass_kind("a", kind, start + PERIOD);
@@ -259,7 +236,7 @@ mod tests {
     #[test]
     fn suppressed_lines_are_reported_once_when_no_line_follows() {
         let (notify, start) = (Arc::<Notify>::default(), Instant::now());
-        let throttles = Throttles::counted("line", &notify);
+        let throttles = Throttles::new("line", Some(notify.clone()));
         let notified = || std::pin::pin!(notify.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
         assert_eq!(throttles.pass("a", start), Some(0));
         assert!(!notified() && !throttles.flush(start), "nothing is held back");

@@ -37,7 +37,7 @@ use longhaul_core::wire::probe::{LENGTH, Preface};
 use longhaul_sys::splice;
 use longhaul_sys::tcp_info::TcpInfo;
 use socket2::SockRef;
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, pending, poll_fn, ready};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -47,7 +47,7 @@ use tracing::{debug, warn};
 
 /// Whether a probe may be passed on now. The daemon's own probes are not limited.
 fn may_pass_on(relay: &Relay, flow: &Flow) -> bool {
-    flow.is_own_probe() || relay.probes.may_pass_on(Source::from(flow.peer().ip()))
+    flow.client.is_own() || relay.probes.may_pass_on(Source::from(flow.client.address().ip()))
 }
 
 /// Course of a probe at a relay.
@@ -123,11 +123,13 @@ async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
     };
     let report = Frame::Report(report(flow, preface, Some(dial), Next::PassedOn)).bytes();
     // Only a server that has filled the send buffer before makes this wait.
-    match timeout(ANSWER_TIME, send_all(accept, &report)).await {
-        Ok(Ok(())) => Answered::PassOn(Box::new(Preface { hops, ..*preface }.bytes())),
-        Ok(Err(err)) => Answered::Ended(Broken::of(Leg::Accept, &err).into()),
-        Err(_) => Answered::Ended(How::TimedOut(Leg::Accept)),
-    }
+    let how = match timeout(ANSWER_TIME, send_all(accept, &report)).await {
+        Ok(Ok(())) => return Answered::PassOn(Box::new(Preface { hops, ..*preface }.bytes())),
+        // Also after the server's FIN, which has passed.
+        Ok(Err(err)) => Broken::of(Leg::Accept, &err).into(),
+        Err(_) => How::TimedOut(Leg::Accept),
+    };
+    Answered::Ended(end_dial_leg(legs, ready(how)).await)
 }
 
 /// Waits until the prober has proved the key, and counts its probe if one more may be passed on now. Otherwise tells the
@@ -176,7 +178,7 @@ async fn end_dial_leg(legs: &Legs<'_>, answered: impl Future<Output = How>) -> H
 /// Answers a probe before the dial where the tunnel has `verify_final = false`. Returns `None` when the flow is to be
 /// dialled. Then no byte was read.
 pub(crate) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream) -> Option<How> {
-    if flow.tunnel.verify_final || !flow.may_be_probe() {
+    if flow.tunnel.verify_final || !flow.client.may_be_probe() {
         return None;
     }
     let preface = peek_probe(accept).await?;
@@ -195,7 +197,7 @@ pub(crate) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
 /// After a failed dial: if the client is a prober, tells it how. Any other client that has sent nothing yet is reset
 /// [`DIAL_TIME`](longhaul_core::opening::DIAL_TIME) later than without this call, and one that has sent bytes at once.
 pub(crate) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, failed: Unanswered) {
-    if !flow.may_be_probe() {
+    if !flow.client.may_be_probe() {
         return;
     }
     let telling = async {
@@ -294,8 +296,8 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
 fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> (Next, Option<Place<'a>>) {
     let (next, place) = match course(&flow.tunnel, preface, || is_from_here(relay, flow, accept)) {
         // The daemon's own probes need no place, so that strangers cannot keep them out.
-        Course::Answer if flow.is_own_probe() => (Next::Echo, None),
-        Course::Answer => match relay.probes.begin(Source::from(flow.peer().ip())) {
+        Course::Answer if flow.client.is_own() => (Next::Echo, None),
+        Course::Answer => match relay.probes.begin(Source::from(flow.client.address().ip())) {
             Some(place) => (Next::Echo, Some(place)),
             None => (Next::Busy, None),
         },
@@ -306,7 +308,7 @@ fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: 
     match next {
         Next::Echo => {
             flow.counters.count(|counters| &counters.probes);
-            debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), "answering a probe");
+            debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.client.address(), "answering a probe");
         }
         Next::Busy => refused(relay, flow, TOO_MANY),
         _ => refused(relay, flow, "verify_hops does not allow it to be passed on"),
@@ -415,7 +417,7 @@ fn bare_report(preface: &Preface, next: Next) -> Report {
 fn refused(relay: &Relay, flow: &Flow, why: &str) {
     flow.counters.count(|counters| &counters.probes_refused);
     if let Some(more) = relay.lines.probe.pass(&flow.tunnel.name, Instant::now()) {
-        warn!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.peer(), why, more, "probe refused");
+        warn!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.client.address(), why, more, "probe refused");
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::leg::stream::Stream;
 use crate::leg::talk::{poll_receive, send_all};
 use crate::live::flow::Flow;
+use crate::lock::lock;
 use crate::random;
 use crate::state::shared::Relay;
 use longhaul_core::wire::answer::{Frame, Frames, PROOF_BYTES};
@@ -21,7 +22,7 @@ use tokio::time::timeout;
 
 /// Whether the prober of `flow` has to prove the key. The daemon's own probes are known by their nonce.
 pub(super) fn is_wanted(relay: &Relay, flow: &Flow) -> bool {
-    !flow.is_own_probe() && relay.probe_key.now().is_some()
+    !flow.client.is_own() && lock(&relay.probe_key).clone().is_some()
 }
 
 /// Waits until the prober with `preface` has proved the key, where there is one.
@@ -29,7 +30,7 @@ pub(super) fn is_wanted(relay: &Relay, flow: &Flow) -> bool {
 /// # Errors
 /// It has not. The text says how.
 pub(super) async fn ask(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), &'static str> {
-    let Some(key) = relay.probe_key.now().filter(|_| !flow.is_own_probe()) else { return Ok(()) };
+    let Some(key) = lock(&relay.probe_key).clone().filter(|_| !flow.client.is_own()) else { return Ok(()) };
     let random = random::bytes().map_err(|_| "no random bytes for a challenge")?;
     let challenge = Challenge { nonce: preface.nonce, hops: preface.hops, random };
     match timeout(PATIENCE, exchange(accept, challenge)).await {

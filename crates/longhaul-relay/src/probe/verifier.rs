@@ -1,6 +1,7 @@
 //! Probes a tunnel through its own listener again and again: one task a tunnel with `verify`, off the flows' way.
 
 use crate::live::verified::History;
+use crate::lock::lock;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::verify::{self, Findings, Plan};
@@ -93,7 +94,7 @@ impl Probed {
 
     /// Makes one probe and records its result.
     async fn probe(&self) {
-        let (key, are_known) = (self.relay.probe_key.now(), self.history.relays_answered());
+        let (key, are_known) = (lock(&self.relay.probe_key).clone(), self.history.relays_answered());
         self.probe_by(Plan { key, are_known, ..Plan::of_own(&self.tunnel.settings) }).await;
     }
 

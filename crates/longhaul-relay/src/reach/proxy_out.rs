@@ -15,7 +15,7 @@ impl Header {
     /// Returns the header that names the client of `flow`, and the address that the client connected to.
     pub(crate) fn of(flow: &Flow) -> Header {
         let Some(version) = flow.tunnel.proxy_out else { return Header(Vec::new()) };
-        let ends = flow.client_to().map(|to| Ends { client: flow.peer(), to });
+        let ends = flow.client_to().map(|to| Ends { client: flow.client.address(), to });
         Header(proxy_header::write(version, ends))
     }
 

@@ -7,7 +7,7 @@
 //! shutdown(2) would make the kernel refuse connections, but systemd marks its socket unit as failed when it finds the
 //! socket shut down.
 
-use crate::leg::queue;
+use crate::leg::accept_loop;
 use crate::leg::stream::watched;
 use crate::state::listeners::Activated;
 use crate::state::shared::Relay;
@@ -77,7 +77,7 @@ async fn reset_all(socket: AsyncFd<Socket>, listen: SocketAddr, relay: Arc<Relay
     let name = listen.to_string();
     loop {
         // Without a descriptor for a connection, it stays in the queue.
-        let (connection, peer, ()) = queue::next(&socket, &|_: &SysError| ()).await;
+        let (connection, peer, ()) = accept_loop::next(&socket, &|_: &SysError| ()).await;
         // Closing sends RST (socket(7) SO_LINGER). A connection accepted before startup did not inherit this
         // from the listener.
         let _ = sockopt::set_reset_on_close(connection.as_fd());

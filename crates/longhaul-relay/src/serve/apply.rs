@@ -56,10 +56,10 @@ impl Relay {
     pub fn apply(self: &Arc<Relay>, config: &Config) -> Result<Applied, Refused> {
         let key = config.probe.key_file.as_deref().map(verify::load_key).transpose().map_err(Refused::Key)?;
         // Before the first tunnel listens or is probed.
-        let old_key = self.probe_key.set(key.map(Arc::new));
+        let old_key = std::mem::replace(&mut *lock(&self.probe_key), key.map(Arc::new));
         let settings: Vec<Arc<Tunnel>> = config.tunnels.iter().cloned().map(Arc::new).collect();
         if let Err(err) = self.serve(&settings, config.resolver) {
-            self.probe_key.set(old_key);
+            *lock(&self.probe_key) = old_key;
             return Err(Refused::Bind(err));
         }
         self.governor.set(config.bandwidth.clone(), &settings);
@@ -108,8 +108,8 @@ impl Relay {
         poll_fn(|cx| lock(&self.listeners).tasks.poll_join_next(cx)).await
     }
 
-    /// Serves tunnels with these settings. The order is that of the lines: what can be refused, then what a flow of the new list
-    /// needs at once, then the list, and last the tasks of the new tunnels.
+    /// Serves tunnels with these settings. Steps, in this order: what can be refused; what a flow of the new list needs; the list;
+    /// the tasks of the new tunnels.
     fn serve(self: &Arc<Relay>, settings: &[Arc<Tunnel>], resolver: Option<Resolver>) -> Result<(), BindError> {
         // Before the first listener is opened, because its connections inherit its options.
         look_for_bbr(settings);

@@ -112,7 +112,7 @@ impl Hops {
         }
         let change = group.checked(key, result.is_ok(), thresholds, now);
         drop(group);
-        tell(counters, tunnel, hop, Told { change, why: failed.map(|failed| failed.why.as_str()) });
+        tell(counters, tunnel, hop, change, failed.map(|failed| failed.why.as_str()));
     }
 
     /// Ends the effect of active checks, because the tunnel no longer has any.
@@ -186,7 +186,7 @@ impl Claim<'_> {
     pub(crate) fn answered(mut self, rtt: Duration) {
         self.is_counted = false;
         let change = self.hops.group().answered(self.key, rtt, Instant::now());
-        tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
+        tell(self.counters, self.tunnel, self.hop, change, None);
     }
 
     /// Records that the next hop did not answer.
@@ -195,7 +195,7 @@ impl Claim<'_> {
         self.hops.note(self.key, kind.name().into());
         let is_alone = self.tunnel.to.len() == 1;
         let change = self.hops.group().failed(self.key, is_alone, Instant::now());
-        tell(self.counters, self.tunnel, self.hop, Told { change, why: None });
+        tell(self.counters, self.tunnel, self.hop, change, None);
     }
 }
 
@@ -211,17 +211,10 @@ fn members(tunnel: &Tunnel) -> Vec<Member> {
     tunnel.to.iter().map(NextHop::member).collect()
 }
 
-/// A change of the state of a hop, and why its check failed.
-struct Told<'a> {
-    change: Option<Change>,
-    why: Option<&'a str>,
-}
-
-/// Logs a change of the state of next hop `hop`, and counts it if the hop is lost.
-fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, told: Told<'_>) {
+/// Logs a change of the state of next hop `hop`, and counts it if the hop is lost. `why`: why its check failed.
+fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, change: Option<Change>, why: Option<&str>) {
     let (next_hop, tunnel) = (&tunnel.to[hop], &tunnel.name);
-    let why = told.why;
-    match told.change {
+    match change {
         None => {}
         Some(Change::Ejected(pause)) => {
             counters.count(|counters| &counters.hops_lost);

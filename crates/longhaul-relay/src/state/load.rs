@@ -32,9 +32,9 @@ pub struct Load {
 pub struct TunnelLoad {
     /// Name of the tunnel.
     pub name: String,
-    /// Number of its live flows, without FTP data connections.
+    /// Number of its flows, without FTP data connections.
     pub flows: u64,
-    /// Its `max_flows`, as its newest flow has it.
+    /// Its `max_flows`.
     pub max_flows: Option<u64>,
 }
 
@@ -50,9 +50,8 @@ pub struct AddressLoad {
 }
 
 impl Load {
-    /// Counts the flows of `registry` by tunnel and by address. Makes no system call. Locks the registry as a view does.
+    /// Counts the flows of `registry` by address. Makes no system call. Locks the registry as a view does.
     pub(super) fn count(&mut self, registry: &Registry) {
-        let mut tunnels: BTreeMap<String, TunnelLoad> = BTreeMap::new();
         let mut dialled: BTreeMap<(Option<IpAddr>, SocketAddr), u64> = BTreeMap::new();
         let mut from = 0;
         loop {
@@ -63,19 +62,11 @@ impl Load {
                 if let Some((_, address)) = flow.next_hop() {
                     *dialled.entry((flow.tunnel.source, address)).or_default() += 1;
                 }
-                if flow.is_data() {
+                if flow.client.is_data() {
                     self.flows = self.flows.saturating_sub(1);
-                    continue;
-                }
-                let (name, max) = (flow.tunnel.name.as_str(), flow.tunnel.max_flows);
-                let max_flows = max.map(|max| u64::try_from(max).unwrap_or(u64::MAX));
-                match tunnels.get_mut(name) {
-                    Some(tunnel) => (tunnel.flows, tunnel.max_flows) = (tunnel.flows + 1, max_flows),
-                    None => drop(tunnels.insert(name.into(), TunnelLoad { name: name.into(), flows: 1, max_flows })),
                 }
             }
         }
-        self.tunnels = tunnels.into_values().collect();
         let dialled = dialled.into_iter();
         self.dialled = dialled.map(|((source, address), flows)| AddressLoad { source, address, flows }).collect();
     }

@@ -15,14 +15,13 @@ mod load;
 mod loop_guard;
 pub(crate) mod permits;
 pub(crate) mod pool;
-mod probe_key;
 pub(crate) mod probes;
-mod queue;
 pub(crate) mod served_tunnel;
 pub(crate) mod shared;
 mod silence;
 pub(crate) mod tunnels;
 mod views;
+mod waiting;
 
 pub use load::{AddressLoad, Load, TunnelLoad};
 pub use shared::Relay;

@@ -8,7 +8,7 @@ use crate::state::absence::Absence;
 use crate::state::hops::Hops;
 use crate::state::listening::Listening;
 use crate::state::permits::{Permit, Permits, Spare, TunnelPermits};
-use crate::state::queue::Queue;
+use crate::state::waiting::WaitingClients;
 use longhaul_config::{Protocol, Tunnel};
 use longhaul_core::permits::Full;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ pub(crate) struct ServedTunnel {
     /// Its part of the permits, and the sources of its flows.
     pub(super) permits: Arc<TunnelPermits>,
     /// Clients that wait for a permit.
-    pub(super) queue: Arc<Queue>,
+    pub(super) waiting_clients: Arc<WaitingClients>,
     /// The address that this host must have for its listener.
     pub(super) needed: Option<SocketAddr>,
     /// Whether that address is here.
@@ -53,7 +53,7 @@ impl ServedTunnel {
             hops: Arc::default(),
             data_problem: Arc::default(),
             permits: TunnelPermits::open(permits),
-            queue: Arc::default(),
+            waiting_clients: Arc::default(),
             needed: None,
             absence: Arc::default(),
         }
@@ -121,7 +121,7 @@ impl ServedTunnel {
                 Ok(permit) => return permit,
                 Err(full) => full,
             };
-            waiting.get_or_insert_with(|| self.queue.wait(full)).because(full);
+            waiting.get_or_insert_with(|| self.waiting_clients.wait(full)).because(full);
             if said != Some(full) {
                 self.say(lines, full);
                 said = Some(full);

@@ -14,10 +14,10 @@ use crate::state::budget::Budget;
 use crate::state::listeners::Listeners;
 use crate::state::load::Load;
 use crate::state::pool::Pool;
-use crate::state::probe_key::ProbeKey;
 use crate::state::probes::Probes;
 use crate::state::silence::Sweep;
 use crate::state::tunnels::Tunnels;
+use longhaul_core::wire::proof::Key;
 use longhaul_sys::limits;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ pub struct Relay {
     /// Limits the probes that are answered.
     pub(crate) probes: Probes,
     /// The key that probers must prove.
-    pub(crate) probe_key: ProbeKey,
+    pub(crate) probe_key: Mutex<Option<Arc<Key>>>,
     /// Admits the daemon's own probes.
     pub(crate) own_probes: Arc<OwnProbes>,
     pub(crate) local_ports: LocalPorts,
@@ -77,7 +77,7 @@ impl Relay {
             registry,
             listeners: Mutex::default(),
             probes: Probes::default(),
-            probe_key: ProbeKey::default(),
+            probe_key: Mutex::default(),
             own_probes: Arc::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
@@ -114,6 +114,7 @@ impl Relay {
         let mut load = Load {
             flows: self.counters.flows_now.load(Relaxed),
             max_flows: u64::try_from(self.tunnels.permits.room()).unwrap_or(u64::MAX),
+            tunnels: self.tunnels.loads(),
             ..self.pool.load()
         };
         load.count(&self.registry);

@@ -5,6 +5,7 @@ use crate::live::registry::Registry;
 use crate::live::verified::VerifyView;
 use crate::names::Names;
 use crate::state::absence::may_come_later;
+use crate::state::load::TunnelLoad;
 use crate::state::loop_guard::LoopGuard;
 use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
@@ -93,6 +94,18 @@ impl Tunnels {
         let mut settings: Vec<Arc<Tunnel>> = self.list().iter().map(|tunnel| tunnel.settings.clone()).collect();
         settings.sort_by(|one, other| one.name.cmp(&other.name));
         settings
+    }
+
+    /// Returns the use of the limit of each tunnel that has flows, by name.
+    pub(super) fn loads(&self) -> Vec<TunnelLoad> {
+        let load = |tunnel: &Arc<ServedTunnel>| TunnelLoad {
+            name: tunnel.settings.name.clone(),
+            flows: tunnel.permits.used().0 as u64,
+            max_flows: tunnel.settings.max_flows.map(|max| max as u64),
+        };
+        let mut loads: Vec<TunnelLoad> = self.list().iter().map(load).filter(|load| load.flows > 0).collect();
+        loads.sort_by(|one, other| one.name.cmp(&other.name));
+        loads
     }
 
     /// Whether dialling `address` would come back to `tunnel`: see [`LoopGuard::leads_back`].

@@ -36,11 +36,11 @@ pub struct GroupView {
 impl ServedTunnel {
     /// Returns the state of its next hops.
     pub(super) fn view(&self, names: &Names) -> HopsView {
-        let ServedTunnel { settings, hops, queue, data_problem, .. } = self;
+        let ServedTunnel { settings, hops, waiting_clients, data_problem, .. } = self;
         HopsView {
             tunnel: settings.clone(),
             hops: hops.view(settings, names),
-            waiting: queue.view(),
+            waiting: waiting_clients.view(),
             data_problem: data_problem.view(),
         }
     }

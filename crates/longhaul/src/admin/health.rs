@@ -20,7 +20,7 @@ use std::time::{Duration, UNIX_EPOCH};
 pub(super) struct Judged {
     /// How well it is.
     pub(super) health: Health,
-    /// The problems, the fatal ones first.
+    /// The problems, the broken ones first, then the doubtful ones.
     pub(super) problems: Vec<Problem>,
 }
 

@@ -40,7 +40,7 @@ pub struct Snapshot {
     /// How well it is.
     #[serde(with = "HealthInJson")]
     pub health: Health,
-    /// The problems that it knows of, the fatal ones first.
+    /// The problems that it knows of, the broken ones first, then the doubtful ones.
     pub problems: Vec<Problem>,
     /// The tunnels, by name. Empty while the process stops.
     pub tunnels: Vec<TunnelState>,

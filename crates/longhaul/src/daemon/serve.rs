@@ -6,10 +6,10 @@ use super::error::DaemonError;
 use super::log::log;
 use super::notify::{not_reloaded, tell, watchdog};
 use super::reload::Reload;
-use super::status::StatusLine;
+use super::status;
 use super::stop::{self, Ending, Limit, stop};
 use crate::admin::Admin;
-use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Reloaded, Reply, Status, Undrained};
+use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Refusal, Reloaded, Reply, Status, Undrained};
 use longhaul_config::{Config, Loaded, Refused, Severity};
 use longhaul_relay::Relay;
 use longhaul_units::show_duration;
@@ -17,7 +17,7 @@ use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::interval;
 use tracing::{error, info};
 
@@ -35,8 +35,10 @@ pub(super) struct Daemon {
     reload: Reload,
     /// The control socket and the HTTP listener.
     admin: Option<Admin>,
-    /// The status line for systemd.
-    status: StatusLine,
+    /// The refusal of the last reload. `None` after a successful one.
+    refusal: Option<Refusal>,
+    /// The status that systemd was last told.
+    told: String,
 }
 
 impl Daemon {
@@ -52,7 +54,8 @@ impl Daemon {
             max_flows: None,
             reload: Reload::new(file),
             admin: None,
-            status: StatusLine::default(),
+            refusal: None,
+            told: String::new(),
         }
     }
 
@@ -100,7 +103,7 @@ impl Daemon {
         }
         self.reload.answer(&Err(NotReloaded::Stopping));
         let waiting = self.drain.take().map(Drain::into_waiting).unwrap_or_default();
-        let ending = Ending { limit, refusal: self.status.refusal(), waiting };
+        let ending = Ending { limit, refusal: self.refusal.take(), waiting };
         stop(&self.relay, &mut commands, ending).await?;
         if let Some(admin) = &mut self.admin {
             admin.finish();
@@ -129,7 +132,7 @@ impl Daemon {
                     self.close_if_silent();
                 }
                 Some(step) = Drain::step(&self.drain, &relay) => self.proceed(step),
-                _ = tick.tick() => self.status.tell_if_changed(self.relay.tunnels.settings().len(), &self.relay.counters),
+                _ = tick.tick() => self.tell_status(),
             }
         }
     }
@@ -165,8 +168,7 @@ impl Daemon {
             tunnels: self.relay.tunnels.settings(),
             listens: self.drain.as_ref().is_none_or(Drain::listens),
             draining_since: self.drain.as_ref().map(Drain::since),
-            flows: self.flows(),
-            refusal: self.status.refusal(),
+            refusal: self.refusal.clone(),
         }
     }
 
@@ -179,7 +181,6 @@ impl Daemon {
         if self.drain.is_none() {
             info!(flows = self.flows(), drain_grace = %show_duration(self.drain_grace),
                 "draining by command: not ready; the listeners close after the grace");
-            self.status.drains(true);
         }
         self.drain.get_or_insert_with(|| Drain::new(self.drain_grace)).wait(reply);
     }
@@ -217,7 +218,6 @@ impl Daemon {
         }
         info!("drain undone");
         drain.undo();
-        self.status.drains(false);
         Ok(())
     }
 
@@ -235,10 +235,10 @@ impl Daemon {
         let outcome = self.take_over(read);
         match &outcome {
             Ok(tunnels) => {
-                self.status.reloaded();
+                self.refusal = None;
                 info!(tunnels, "reloaded");
             }
-            Err(NotReloaded::Refused(why)) => self.status.refused(why),
+            Err(NotReloaded::Refused(why)) => self.refusal = Some(Refusal { why: why.clone(), at: SystemTime::now() }),
             Err(_) => {}
         }
         self.tell_ready();
@@ -272,8 +272,22 @@ impl Daemon {
 
     /// Tells systemd that the daemon is ready, and sends the line that `systemctl status` shows.
     fn tell_ready(&mut self) {
-        let line = self.status.line(self.relay.tunnels.settings().len(), &self.relay.counters);
-        tell(&[NotifyState::Status(line), NotifyState::Ready]);
+        self.told = self.line();
+        tell(&[NotifyState::Status(&self.told), NotifyState::Ready]);
+    }
+
+    /// Sends the status to systemd if it has changed.
+    fn tell_status(&mut self) {
+        let line = self.line();
+        if line != self.told {
+            tell(&[NotifyState::Status(&line)]);
+            self.told = line;
+        }
+    }
+
+    fn line(&self) -> String {
+        let tunnels = self.relay.tunnels.settings().len();
+        status::line(tunnels, &self.relay.counters, self.refusal.as_ref(), self.drain.is_some())
     }
 }
 
@@ -318,7 +332,7 @@ mod tests {
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         let status = control.status().await.unwrap();
-        assert_eq!((status.phase, status.flows, status.refusal), (Phase::Serving, 0, None));
+        assert_eq!((status.phase, status.refusal), (Phase::Serving, None));
         assert_eq!(status.tunnels[0].name, "one");
         assert_eq!(control.kill(1).await, Some(false));
         assert_eq!(control.report().await, Some(()));
@@ -374,7 +388,7 @@ mod tests {
     async fn a_stop_tells_why_the_last_reload_was_refused() {
         let mut daemon = daemon();
         let (control, commands) = Control::new();
-        daemon.status.refused(&"line 7: name is missing");
+        daemon.refusal = Some(Refusal { why: "line 7: name is missing".into(), at: SystemTime::now() });
         // A listener that serves until `last` is dropped.
         let (last, served) = tokio::sync::oneshot::channel::<()>();
         daemon.relay.listen_by(async { drop(served.await) });

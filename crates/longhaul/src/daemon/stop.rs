@@ -99,7 +99,6 @@ fn obey(command: Command, relay: &Relay, ending: &mut Ending) -> ControlFlow<()>
                 tunnels: Vec::new(),
                 listens: false,
                 draining_since: None,
-                flows: flows(relay),
                 refusal: ending.refusal.clone(),
             });
         }

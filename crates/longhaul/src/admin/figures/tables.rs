@@ -4,6 +4,8 @@ use super::figure::{Figure, TopColumn, Unit, Width};
 use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState, VerifyStateName};
 use crate::admin::verdict::Words;
 use longhaul_config::options::Leg;
+use longhaul_core::health::Health;
+use longhaul_core::next_hop::Availability;
 use longhaul_core::path::limit::Limit;
 use longhaul_relay::COUNTERS;
 use std::sync::LazyLock;
@@ -122,7 +124,7 @@ pub static HOPS: LazyLock<Vec<Figure<HopState>>> = LazyLock::new(|| {
         Figure::text("next hop", |hop: &HopState| Some(hop.next_hop.as_str().into()))
             .status("next hop")
             .page("next_hop", "next hop"),
-        Figure::text("state", |hop: &HopState| Some(hop.state.text().into())).status("state").page("state", "state"),
+        Figure::text("state", |hop: &HopState| Some(hop_state(hop).into())).status("state").page("state", "state"),
         Figure::number("time in the state", Unit::Age, |hop: &HopState| Some(hop.state_seconds))
             .status("for")
             .page("state_seconds", "for")
@@ -189,7 +191,7 @@ pub static TUNNELS: LazyLock<Vec<Figure<TunnelState>>> = LazyLock::new(|| {
             5,
         ),
         Figure::text("next hops", |tunnel: &TunnelState| {
-            let hop = |hop: &HopState| format!("{} {}", hop.next_hop, hop.state.text());
+            let hop = |hop: &HopState| format!("{} {}", hop.next_hop, hop_state(hop));
             Some(tunnel.next_hops.iter().map(hop).collect::<Vec<_>>().join(", ").into())
         })
         .top("NEXT HOPS", Width::Text(12, u16::MAX), 6),
@@ -202,9 +204,25 @@ pub fn tunnel_state(tunnel: &TunnelState) -> &'static str {
     if tunnel.listening || tunnel.health.is_broken() { Words::of(tunnel.health).tunnel } else { "closed" }
 }
 
+/// Returns the state of a next hop, with its health if the state does not tell that it is not well.
+fn hop_state(hop: &HopState) -> String {
+    let tells = matches!(hop.state, Availability::Ejected | Availability::Down);
+    let health = match hop.health {
+        Health::Broken => ", broken",
+        Health::Doubtful | Health::Stalled => ", doubtful",
+        Health::Good | Health::Waiting | Health::Unknown | Health::Failing => "",
+    };
+    format!("{}{}", hop.state.text(), if tells { "" } else { health })
+}
+
 /// Returns the result of the daemon's own probes of a tunnel, or a dash if it makes none.
 fn verified(tunnel: &TunnelState) -> &'static str {
-    tunnel.verify.as_ref().map_or("-", |verify| Words::of(verify.health).verify)
+    match &tunnel.verify {
+        None => "-",
+        // As on a backup relay. No probe is due.
+        Some(verify) if verify.elsewhere => "away",
+        Some(verify) => Words::of(verify.health).verify,
+    }
 }
 
 /// Returns the word for the state of a tunnel by the daemon's own probes.

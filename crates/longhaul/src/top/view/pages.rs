@@ -173,7 +173,7 @@ const WORDS: [&str; 9] = [
     "A. is the accept leg, to the client. D. is the dial leg, to the next hop.",
     "LIM is what keeps the relay from sending more: app (nothing to send), sndbuf, rwnd (the peer's window), cwnd, cap.",
     "VERIFY is the result of the daemon's own probes through the tunnel. overdue: there should be a newer one, and t says why. \
-     - : the tunnel has no `verify`.",
+     away: another host has the address. - : the tunnel has no `verify`.",
     "A narrow screen leaves columns out. Enter shows everything about a flow.",
     "WHOLE: no problem is fatal. A warning is a problem that does not stop new flows, as far as the daemon knows.",
     "DOUBTFUL: new flows of a tunnel may not be served: its last dials failed, its names do not exist, a broken result has no \

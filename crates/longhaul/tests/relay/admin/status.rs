@@ -91,6 +91,10 @@ fn a_tunnel_whose_clients_wait_is_doubtful_until_they_are_served() {
     talk(&first, &served);
     let second = dial(&admin.port);
     assert_doubtful(&admin, "resources: connections wait in the listen queue: the tunnel has its `max_flows`");
+    let since = || admin.status()["problems"][0]["since_unix_seconds"].clone();
+    let began = since();
+    admin.reload("max_flows = 1\n");
+    assert_eq!(since(), began, "a reload that leaves the tunnel as it is ends no wait");
     drop((first, served));
     talk(&second, &accept(&admin.far));
     let is_doubtful =

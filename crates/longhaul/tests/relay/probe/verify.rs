@@ -500,6 +500,19 @@ fn the_last_relay_answers_even_if_there_are_hops_to_go() {
     assert_eq!(seen.join().unwrap(), [(Vec::new(), Ending::Fin)]);
 }
 
+/// Many servers log a reset as an error. This one has refused the connection, so no report can be passed back.
+#[test]
+fn a_final_host_that_ended_before_the_preface_sees_a_connection_that_ends() {
+    let server = server();
+    let Hop { relay: _relay, port } = Hop::new(&[server.local_addr().unwrap()], &["--verify-hops", "1"]);
+    let client = patient(TcpStream::connect(port.address()).unwrap());
+    let refuses = accept(&server);
+    refuses.shutdown(Shutdown::Write).unwrap();
+    assert_eq!((&client).read(&mut [0]).unwrap(), 0, "the FIN has passed");
+    (&client).write_all(&preface(1).bytes()).unwrap();
+    assert_eq!(read_to_end(&refuses), (Vec::new(), Ending::Fin));
+}
+
 #[test]
 fn verify_final_false_leaves_the_final_host_alone() {
     let server = server();

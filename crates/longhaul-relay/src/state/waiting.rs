@@ -8,19 +8,19 @@ use std::time::SystemTime;
 
 /// The wait of a tunnel's listeners for a permit. Clients are in the listen queue meanwhile.
 #[derive(Debug, Default)]
-pub(super) struct Queue(Mutex<Option<Listeners>>);
+pub(super) struct WaitingClients(Mutex<Option<WaitingListeners>>);
 
 #[derive(Debug)]
-struct Listeners {
+struct WaitingListeners {
     /// Number of listeners that wait. A replaced listener waits beside the new one.
     listeners: usize,
     wait: Wait,
 }
 
 /// The wait of one listener. Dropping it ends the wait.
-pub(super) struct Waiting<'a>(&'a Queue);
+pub(super) struct Waiting<'a>(&'a WaitingClients);
 
-impl Queue {
+impl WaitingClients {
     /// Records that a listener waits from now on, because of `full`.
     pub(super) fn wait(&self, full: Full) -> Waiting<'_> {
         let mut waiting = lock(&self.0);
@@ -29,7 +29,7 @@ impl Queue {
                 waiting.listeners += 1;
                 waiting.wait.full = full;
             }
-            None => *waiting = Some(Listeners { listeners: 1, wait: Wait { full, since: SystemTime::now() } }),
+            None => *waiting = Some(WaitingListeners { listeners: 1, wait: Wait { full, since: SystemTime::now() } }),
         }
         Waiting(self)
     }
@@ -53,7 +53,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut waiting = lock(&self.0.0);
         let others = waiting.take().filter(|waiting| waiting.listeners > 1);
-        *waiting = others.map(|waiting| Listeners { listeners: waiting.listeners - 1, ..waiting });
+        *waiting = others.map(|waiting| WaitingListeners { listeners: waiting.listeners - 1, ..waiting });
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_wait_lasts_until_no_listener_waits() {
-        let queue = Queue::default();
+        let queue = WaitingClients::default();
         assert_eq!(queue.view(), None);
         let first = queue.wait(Full::MaxFlows);
         let began = queue.view().unwrap();
