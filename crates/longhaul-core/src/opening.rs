@@ -13,7 +13,7 @@ use crate::proxy_header::{self, Accepts, Bad, Header};
 use crate::wire::probe::{self, Fault};
 use std::time::{Duration, Instant};
 
-/// The kind of a preface, with its fields. A new kind is a variant here, a row of [`ROWS`], and what answers it.
+/// The kind of a preface, with its fields. A new kind is a variant here, a row of `ROWS`, and what answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefaceKind {
     /// Of a probe.

@@ -192,7 +192,7 @@ impl Session {
     }
 
     /// Takes the result of [`Action::Open`]: the address to tell the side, or the reason why nothing was opened, which the client gets
-    /// in one line. For [`Opening::Join`] the address is not used.
+    /// in one line. For [`Opening::Join`](super::action::Opening::Join) the address is not used.
     pub fn opened(&mut self, opened: Result<SocketAddr, String>) {
         self.rewriter.dialogue.opened(opened, &mut self.out);
     }

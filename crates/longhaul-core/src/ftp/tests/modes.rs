@@ -260,3 +260,43 @@ fn a_transfer_that_the_server_refuses_is_told() {
     stage.send(Side::Server, b"200 I\r\n550 no such file\r\n200 ok\r\n");
     assert!(stage.caller.refusals.is_empty() && stage.session.rewriter.dialogue.due.is_none());
 }
+
+/// RFC 2428 4: after EPSV ALL the server rejects the others. Here the session does, if the server did not get it.
+#[test]
+fn epsv_all_is_obeyed() {
+    check(
+        &strict(CLIENT_V4, SERVER_V6),
+        r"
+        S: 220 ready
+        C: EPSV ALL
+        s:
+        c: 200 EPSV ALL accepted
+        C: PORT 198,51,100,7,156,64
+        s:
+        c: 503 EPSV ALL was accepted, use EPSV
+        * refused epsv-only
+        C: EPRT |1|198.51.100.7|40000|
+        s:
+        c: 503 EPSV ALL was accepted, use EPSV
+        * refused epsv-only
+        C: PASV
+        s:
+        c: 503 EPSV ALL was accepted, use EPSV
+        * refused epsv-only
+        C: EPSV
+        S: 229 (|||30005|)
+        c: 229 Entering Extended Passive Mode (|||50001|)
+        * open 1 from client, dial [2001:db8:5::2]:30005",
+    );
+    check(
+        &v4(),
+        r"
+        S: 220 ready
+        C: EPSV ALL
+        S: 200 EPSV ALL ok.
+        C: PORT 198,51,100,7,156,64
+        s: PORT 192,0,2,1,195,81
+        * open 1 from server, dial 198.51.100.7:40000
+        S: 550 Illegal PORT command.",
+    );
+}
