@@ -49,4 +49,4 @@ pub use live::{
 pub use lock::lock;
 pub use names::{Unresolved, unresolved};
 pub use serve::{Applied, BindError, Refused};
-pub use state::{AddressLoad, GroupView, HopsView, Load, Relay, TunnelLoad, Tunnels};
+pub use state::{AddressLoad, Load, Relay, TunnelLoad, TunnelView, Tunnels};

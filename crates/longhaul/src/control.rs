@@ -1,9 +1,7 @@
 //! Commands to the daemon: one channel for every client, and one reply to each command. Nothing else reaches into the
 //! relay from outside.
 
-use longhaul_config::Tunnel;
 pub use longhaul_core::health::Phase;
-use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot};
 
@@ -51,8 +49,6 @@ pub(crate) enum RelayCommand {
 pub struct Status {
     /// Whether it wants connections.
     pub phase: Phase,
-    /// The tunnels that it serves, by name. Empty while it stops.
-    pub tunnels: Vec<Arc<Tunnel>>,
     /// Whether the tunnels listen. In a drain they listen for a moment more.
     pub listens: bool,
     /// Time when the drain began. `None` in other phases.

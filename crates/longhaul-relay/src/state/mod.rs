@@ -26,4 +26,4 @@ mod waiting;
 pub use load::{AddressLoad, Load, TunnelLoad};
 pub use shared::Relay;
 pub use tunnels::Tunnels;
-pub use views::{GroupView, HopsView};
+pub use views::TunnelView;

@@ -1,18 +1,15 @@
 //! The tunnels that are served: one list, which listeners, checks, probes, loop guard and views read.
 
-use crate::live::counters::Counters;
+use crate::live::counters::{CounterValues, Counters};
 use crate::live::registry::Registry;
-use crate::live::verified::VerifyView;
 use crate::names::Names;
 use crate::state::absence::may_come_later;
 use crate::state::load::TunnelLoad;
 use crate::state::loop_guard::LoopGuard;
 use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
-use crate::state::views::{self, GroupView, HopsView};
+use crate::state::views::{self, TunnelView};
 use longhaul_config::Tunnel;
-use longhaul_core::health::GoneAddress;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -89,11 +86,9 @@ impl Tunnels {
         });
     }
 
-    /// Returns the settings of the tunnels that are served, by name.
-    pub fn settings(&self) -> Vec<Arc<Tunnel>> {
-        let mut settings: Vec<Arc<Tunnel>> = self.list().iter().map(|tunnel| tunnel.settings.clone()).collect();
-        settings.sort_by(|one, other| one.name.cmp(&other.name));
-        settings
+    /// Returns the number of tunnels that are served.
+    pub fn count(&self) -> usize {
+        self.list().len()
     }
 
     /// Returns the use of the limit of each tunnel that has flows, by name.
@@ -116,37 +111,35 @@ impl Tunnels {
         self.loop_guard.leads_back(&self.list(), tunnel, address)
     }
 
-    /// Returns the address that the listener of `tunnel` needs, if it is not of this host any more. Asks the kernel, two system
-    /// calls.
-    pub fn gone_address(&self, tunnel: &str) -> Option<GoneAddress> {
-        let tunnel = self.list().iter().find(|served| served.settings.name == tunnel)?.clone();
+    /// Returns every tunnel that is served, by name. It costs the same however many flows live, and two system calls for each
+    /// tunnel.
+    pub fn views(&self) -> Vec<TunnelView> {
+        let mut views: Vec<TunnelView> = self.list().iter().map(|tunnel| self.view(tunnel)).collect();
+        views.sort_by(|one, other| one.settings.name.cmp(&other.settings.name));
+        views
+    }
+
+    fn view(&self, tunnel: &ServedTunnel) -> TunnelView {
+        let ServedTunnel { settings, hops, waiting_clients, data_problem, history, absence, needed, counters, .. } =
+            tunnel;
         let is_here = |address| self.loop_guard.has_here(address);
-        tunnel.absence.look(tunnel.needed, is_here, may_come_later, SystemTime::now())
+        TunnelView {
+            settings: settings.clone(),
+            gone_address: absence.look(*needed, is_here, may_come_later, SystemTime::now()),
+            hops: hops.view(settings, &self.names),
+            waiting: waiting_clients.view(),
+            data_problem: data_problem.view(),
+            probes: history.as_ref().map(|history| history.view()),
+            distributions: counters.distributions.clone(),
+            counters: counters.clone(),
+        }
     }
 
-    /// Returns the counters and the state of the next hops of every tunnel that is served.
-    pub fn groups(&self) -> Vec<GroupView> {
-        let tunnels = self.list();
-        let counters: Vec<&Arc<Counters>> = tunnels.iter().map(|tunnel| &tunnel.counters).collect();
+    /// Returns the counters of each tunnel of `views`, with the bytes of its live and ended flows.
+    pub fn counter_values(&self, views: &[TunnelView]) -> Vec<CounterValues> {
+        let counters: Vec<&Arc<Counters>> = views.iter().map(|view| &view.counters).collect();
         let carried = self.registry.carried_by(&counters);
-        let view = |(tunnel, carried): (&Arc<ServedTunnel>, _)| GroupView {
-            hops: tunnel.view(&self.names),
-            counters: tunnel.counters.values(carried),
-            distributions: tunnel.counters.distributions.clone(),
-        };
-        tunnels.iter().zip(carried).map(view).collect()
-    }
-
-    /// Returns the state of the next hops of every tunnel that is served. It costs the same however many flows live.
-    pub fn next_hops(&self) -> Vec<HopsView> {
-        self.list().iter().map(|tunnel| tunnel.view(&self.names)).collect()
-    }
-
-    /// Returns the results of the daemon's own probes, by the names of the tunnels with `verify`.
-    pub fn verified(&self) -> BTreeMap<String, VerifyView> {
-        let tunnels = self.list();
-        let view = |tunnel: &Arc<ServedTunnel>| Some((tunnel.settings.name.clone(), tunnel.history.as_ref()?.view()));
-        tunnels.iter().filter_map(view).collect()
+        counters.iter().zip(carried).map(|(counters, carried)| counters.values(carried)).collect()
     }
 
     /// Returns whether a listener accepts nothing although the process runs: by the probes of a tunnel with `verify`.
@@ -156,6 +149,6 @@ impl Tunnels {
 
     /// Writes the state of the next hops to the log, for tunnels that have several.
     pub(super) fn log(&self) {
-        views::log(&self.next_hops());
+        views::log(&self.views());
     }
 }

@@ -143,7 +143,10 @@ fn number_in(pattern: &str, path: &str) -> Option<u64> {
 
 async fn status(source: &Source) -> Answer {
     match daemon(source).await {
-        Some(status) => json(StatusCode::OK, &collect::snapshot(source, status)),
+        Some(status) => {
+            let tunnels = collect::tunnels(source, &status);
+            json(StatusCode::OK, &collect::snapshot(source, status, &tunnels))
+        }
         None => no_answer(),
     }
 }

@@ -12,8 +12,7 @@ use longhaul_core::health::{
     self, At, DaemonFacts, Health, HopFacts, NameFacts, NearLimit, Noted, ProbeFacts, ProbeResult, TunnelFacts,
     Whereabouts,
 };
-use longhaul_relay::{HopsView, VerifyView};
-use std::collections::{BTreeMap, HashMap};
+use longhaul_relay::{TunnelView, VerifyView};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The health of the daemon, and its problems.
@@ -24,24 +23,15 @@ pub(super) struct Judged {
     pub(super) problems: Vec<Problem>,
 }
 
-/// Judges the daemon by `status`, and by its next hops and the results of its probes, which have the names of their tunnels.
-pub(super) fn judge(
-    source: &Source,
-    status: &Status,
-    at: At,
-    hops: &HashMap<&str, &HopsView>,
-    verified: &BTreeMap<String, VerifyView>,
-) -> Judged {
-    let tunnels = status.tunnels.iter().map(|tunnel| {
-        let hops = hops.get(tunnel.name.as_str());
-        TunnelFacts {
-            name: &tunnel.name,
-            gone_address: source.relay.tunnels.gone_address(&tunnel.name),
-            hops: hops.map_or(&[], |hops| &hops.hops),
-            waiting: hops.and_then(|hops| hops.waiting),
-            data_problem: hops.and_then(|hops| hops.data_problem.as_ref()),
-            probes: verified.get(&tunnel.name).map(|view| &view.facts),
-        }
+/// Judges the daemon by `status` and its tunnels.
+pub(super) fn judge(source: &Source, status: &Status, at: At, tunnels: &[TunnelView]) -> Judged {
+    let tunnels = tunnels.iter().map(|tunnel| TunnelFacts {
+        name: &tunnel.settings.name,
+        gone_address: tunnel.gone_address,
+        hops: &tunnel.hops,
+        waiting: tunnel.waiting,
+        data_problem: tunnel.data_problem.as_ref(),
+        probes: tunnel.probes.as_ref().map(|view| &view.facts),
     });
     let near = source.resources.near();
     let facts = DaemonFacts {
@@ -75,8 +65,8 @@ fn problem(problem: health::Problem) -> Problem {
 }
 
 /// Returns the state of the next hops of a tunnel.
-pub(super) fn next_hops(view: &HopsView, at: At) -> Vec<HopState> {
-    view.tunnel.to.iter().zip(&view.hops).map(|(next_hop, facts)| hop(next_hop, facts, at)).collect()
+pub(super) fn next_hops(view: &TunnelView, at: At) -> Vec<HopState> {
+    view.settings.to.iter().zip(&view.hops).map(|(next_hop, facts)| hop(next_hop, facts, at)).collect()
 }
 
 fn hop(next_hop: &NextHop, facts: &HopFacts, at: At) -> HopState {

@@ -96,7 +96,6 @@ fn obey(command: Command, relay: &Relay, ending: &mut Ending) -> ControlFlow<()>
         Command::Status(reply) => {
             let _ = reply.send(Status {
                 phase: Phase::Stopping,
-                tunnels: Vec::new(),
                 listens: false,
                 draining_since: None,
                 refusal: ending.refusal.clone(),

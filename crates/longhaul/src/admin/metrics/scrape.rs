@@ -7,8 +7,8 @@ use crate::control::Status;
 use crate::resources::ProcessFigures;
 use longhaul_config::options::Leg;
 use longhaul_core::path::limit::Limit;
-use longhaul_relay::{Distributions, GroupView, HistogramValues, LegFigures};
-use std::collections::{HashMap, HashSet};
+use longhaul_relay::{Distributions, HistogramValues, LegFigures, TunnelView};
+use std::collections::HashMap;
 
 /// Everything that a scrape shows.
 #[derive(Debug, Default)]
@@ -54,14 +54,12 @@ struct Live {
 
 /// Returns the figures of this moment. `status` is the daemon's answer. Asks the kernel about each flow.
 pub(crate) fn gather(source: &Source, status: Status) -> Scrape {
-    let groups = source.relay.tunnels.groups();
+    let served = collect::tunnels(source, &status);
     // Before the live flows are read, so that a flow that ends meanwhile is missing, and not counted twice.
-    let ended: Vec<[u64; 2]> = groups.iter().map(|group| ended(&group.distributions)).collect();
-    let snapshot = collect::snapshot(source, status);
+    let ended: Vec<[u64; 2]> = served.iter().map(|tunnel| ended(&tunnel.distributions)).collect();
+    let snapshot = collect::snapshot(source, status, &served);
     let live = live(&snapshot);
-    let names: HashSet<&str> = snapshot.tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
-    let served = groups.iter().zip(ended).filter(|(group, _)| names.contains(group.hops.tunnel.name.as_str()));
-    let tunnels = served.map(|(group, ended)| tunnel(group, ended, &live)).collect();
+    let tunnels = served.iter().zip(ended).map(|(view, ended)| tunnel(view, ended, &live)).collect();
     Scrape { snapshot, tunnels, process: ProcessFigures::now() }
 }
 
@@ -81,8 +79,8 @@ fn live(snapshot: &Snapshot) -> HashMap<&str, [Live; 2]> {
     live
 }
 
-fn tunnel(group: &GroupView, ended: [u64; 2], live: &HashMap<&str, [Live; 2]>) -> TunnelScrape {
-    let (name, distributions) = (&group.hops.tunnel.name, &group.distributions);
+fn tunnel(view: &TunnelView, ended: [u64; 2], live: &HashMap<&str, [Live; 2]>) -> TunnelScrape {
+    let (name, distributions) = (&view.settings.name, &view.distributions);
     let none = [Live::default(), Live::default()];
     let live = live.get(name.as_str()).unwrap_or(&none);
     let legs = Leg::ALL.into_iter().zip(ended).zip(live).map(|((leg, ended), live)| LegScrape {
