@@ -152,16 +152,9 @@ fn preface(bytes: &[u8]) -> Option<Found> {
 mod tests {
     use super::*;
     use crate::proxy_header::{Ends, MAX_BYTES, Version, write};
-    use crate::wire::probe::{MAGIC, MAX_ECHO_BYTES, MAX_HOPS, Nonce, Preface};
+    use crate::wire::probe::tests::preface;
+    use crate::wire::probe::{MAGIC, Preface};
     use proptest::prelude::*;
-
-    fn preface() -> impl Strategy<Value = Preface> {
-        (0..=MAX_HOPS, 0..=MAX_ECHO_BYTES, any::<Nonce>()).prop_map(|(hops, echo_bytes, nonce)| Preface {
-            hops,
-            echo_bytes,
-            nonce,
-        })
-    }
 
     fn headers() -> impl Strategy<Value = Vec<u8>> {
         let ends = any::<(std::net::SocketAddrV4, std::net::SocketAddrV4)>()

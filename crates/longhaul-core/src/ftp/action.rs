@@ -1,4 +1,4 @@
-//! What a session asks its caller to do.
+//! The requests of a session to its caller.
 
 use super::refused::Refused;
 use super::side::{Ends, Side};
@@ -77,7 +77,7 @@ pub struct Transfer {
     pub name: String,
 }
 
-/// What comes out of a session.
+/// The output of a session: bytes and actions.
 #[derive(Debug, Default)]
 pub(super) struct Out {
     /// The bytes for each side.

@@ -52,7 +52,7 @@ pub struct Session {
     may_have_turn: bool,
 }
 
-/// What is due at a time.
+/// An event that is due at a time.
 enum Due {
     /// The end, because nothing moved.
     End(End),
@@ -64,7 +64,7 @@ enum Due {
     Leave,
 }
 
-/// What came from a side.
+/// The input of one side, and its end.
 #[derive(Debug, Default)]
 struct Half {
     /// The bytes that are not taken yet, from index `taken` on.
@@ -82,7 +82,7 @@ struct Half {
     urgent: usize,
 }
 
-/// What its caller knows of the data connections of a session.
+/// The state of the data connections, as the caller knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Data {
     /// Number of data connections that have come.

@@ -1,4 +1,4 @@
-//! What the rules read: plain values, with the time or the age of each.
+//! The facts that the rules read: plain values, each with its time or its age.
 
 use super::stage::Trouble;
 use crate::next_hop::HopView;

@@ -11,7 +11,7 @@ pub enum Health {
     Good,
     /// Its first result is to come, or it has just come back.
     Waiting,
-    /// What would tell how it is does not work, or an older daemon has not said it.
+    /// Its probes or checks have no result, or the daemon is older than this field.
     #[default]
     Unknown,
     /// A part of it does not work, or will not soon. New flows are served.

@@ -114,11 +114,11 @@ impl Preface {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn preface() -> impl Strategy<Value = Preface> {
+    pub(crate) fn preface() -> impl Strategy<Value = Preface> {
         (0..=MAX_HOPS, 0..=MAX_ECHO_BYTES, any::<Nonce>()).prop_map(|(hops, echo_bytes, nonce)| Preface {
             hops,
             echo_bytes,

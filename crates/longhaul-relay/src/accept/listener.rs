@@ -32,7 +32,7 @@ use tracing::warn;
 /// of the tunnels takes effect for the next connection; live flows keep their settings.
 pub(crate) async fn serve(relay: Arc<Relay>, listening: Arc<Listening>) {
     let mut changes = relay.tunnels.changes();
-    let mut serving = Serving::look(changes.borrow_and_update().clone(), &listening);
+    let mut serving = Serving::look(&changes.borrow_and_update(), &listening);
     let mut end = None;
     while !serving.tunnels.is_empty() {
         // The kernel still gives some handshakes to a replaced listener, and unfinished handshakes need a moment.
@@ -51,7 +51,7 @@ pub(crate) async fn serve(relay: Arc<Relay>, listening: Arc<Listening>) {
             }
             () = sleep_until(end.unwrap_or_else(Instant::now).into()), if end.is_some() => break,
             (accepted, peer, permit) = accept_loop::next(&listening.socket, &door) => {
-                let newer = serving.newer(&relay, &listening);
+                let newer = Serving::newer(&changes, &listening);
                 start(&relay, newer.as_ref().unwrap_or(&serving), &listening, permit, accepted, peer);
             }
         }
@@ -115,8 +115,6 @@ fn start(
 
 /// The tunnels of one listener: its own, or, if it is replaced, those that have its addresses now.
 struct Serving {
-    /// The list of tunnels from which these are.
-    list: List,
     /// One tunnel. A replaced listener has each tunnel that covers a part of its address. None if the listener is to end.
     tunnels: Vec<Arc<ServedTunnel>>,
     /// Whether other listeners have its address, so that it serves only for a moment more.
@@ -125,7 +123,7 @@ struct Serving {
 
 impl Serving {
     /// Returns the tunnels of `list` that `listening` serves.
-    fn look(list: List, listening: &Arc<Listening>) -> Serving {
+    fn look(list: &List, listening: &Arc<Listening>) -> Serving {
         let own = |tunnel: &&Arc<ServedTunnel>| std::ptr::eq(tunnel.listener.as_ptr(), Arc::as_ptr(listening));
         let heir = |tunnel: &&Arc<ServedTunnel>| {
             tunnel.listens() && !listening.is_held && covers_same(tunnel.settings.listen, listening.listen)
@@ -133,7 +131,7 @@ impl Serving {
         let own = list.iter().find(own).cloned();
         let is_replaced = own.is_none();
         let tunnels = own.map_or_else(|| list.iter().filter(heir).cloned().collect(), |own| vec![own]);
-        Serving { list, tunnels, is_replaced }
+        Serving { tunnels, is_replaced }
     }
 
     /// Waits until the listener serves other tunnels, or the same ones with other settings. A reload that leaves them as they are
@@ -142,7 +140,7 @@ impl Serving {
         loop {
             // This fails only when the sender is gone, and the relay has it.
             let _ = changes.changed().await;
-            let now = Serving::look(changes.borrow_and_update().clone(), listening);
+            let now = Serving::look(&changes.borrow_and_update(), listening);
             let is_same = |(one, other): (&Arc<ServedTunnel>, _)| Arc::ptr_eq(one, other);
             if now.tunnels.len() != self.tunnels.len() || !now.tunnels.iter().zip(&self.tunnels).all(is_same) {
                 return now;
@@ -150,11 +148,11 @@ impl Serving {
         }
     }
 
-    /// Returns the tunnels for a connection that was accepted just now, if the list has changed. `None` also if the listener is to
-    /// end by the new list: its last connections are served by the old one.
-    fn newer(&self, relay: &Relay, listening: &Arc<Listening>) -> Option<Serving> {
-        let list = relay.tunnels.list();
-        let newer = (!Arc::ptr_eq(&list, &self.list)).then(|| Serving::look(list, listening));
+    /// Returns the tunnels for a connection that was accepted just now, if the list has changed since the last look. `None` also if
+    /// the listener is to end by the new list: its last connections are served by the old one.
+    fn newer(changes: &watch::Receiver<List>, listening: &Arc<Listening>) -> Option<Serving> {
+        let has_changed = changes.has_changed().unwrap_or(false);
+        let newer = has_changed.then(|| Serving::look(&changes.borrow(), listening));
         newer.filter(|newer| !newer.tunnels.is_empty())
     }
 
@@ -323,8 +321,7 @@ mod tests {
         };
         let (one, two) = (tunnel("one", [127, 0, 0, 1], None), tunnel("two", [127, 0, 0, 2], Some(1)));
         relay.tunnels.set(vec![one.clone(), two.clone()]);
-        let serving =
-            Serving { list: relay.tunnels.list(), tunnels: vec![one.clone(), two.clone()], is_replaced: true };
+        let serving = Serving { tunnels: vec![one.clone(), two.clone()], is_replaced: true };
         let came_to = |ip: [u8; 4]| {
             let client = TcpStream::connect((Ipv4Addr::from(ip), port)).unwrap();
             (client, Socket::from(listener.accept().unwrap().0))

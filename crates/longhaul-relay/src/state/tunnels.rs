@@ -111,12 +111,10 @@ impl Tunnels {
         self.loop_guard.leads_back(&self.list(), tunnel, address)
     }
 
-    /// Returns every tunnel that is served, by name. It costs the same however many flows live, and two system calls for each
-    /// tunnel.
+    /// Returns every tunnel that is served, in the order of the configuration. It costs the same however many flows live, and two
+    /// system calls for each tunnel.
     pub fn views(&self) -> Vec<TunnelView> {
-        let mut views: Vec<TunnelView> = self.list().iter().map(|tunnel| self.view(tunnel)).collect();
-        views.sort_by(|one, other| one.settings.name.cmp(&other.settings.name));
-        views
+        self.list().iter().map(|tunnel| self.view(tunnel)).collect()
     }
 
     fn view(&self, tunnel: &ServedTunnel) -> TunnelView {

@@ -11,9 +11,14 @@ use longhaul_units::Rate;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-/// Returns the tunnels that are served. A daemon that stops serves none.
+/// Returns the tunnels that are served, by name. A daemon that stops serves none.
 pub(super) fn tunnels(source: &Source, status: &Status) -> Vec<TunnelView> {
-    if status.phase == Phase::Stopping { Vec::new() } else { source.relay.tunnels.views() }
+    if status.phase == Phase::Stopping {
+        return Vec::new();
+    }
+    let mut tunnels = source.relay.tunnels.views();
+    tunnels.sort_by(|one, other| one.settings.name.cmp(&other.settings.name));
+    tunnels
 }
 
 /// Returns the state of the process now, with these `tunnels`. `status` is the daemon's answer. Asks the kernel about each flow.

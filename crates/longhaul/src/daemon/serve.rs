@@ -11,7 +11,7 @@ use super::stop::{self, Ending, Limit, stop};
 use crate::admin::Admin;
 use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Refusal, Reloaded, Reply, Status, Undrained};
 use longhaul_config::{Config, Loaded, Refused, Severity};
-use longhaul_relay::Relay;
+use longhaul_relay::{Applied, Relay};
 use longhaul_units::show_duration;
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -69,17 +69,17 @@ impl Daemon {
     /// # Errors
     /// A tunnel cannot listen, or the kernel refused one of its options. Or a listener of the admin part cannot be opened, or
     /// the key of probes cannot be read.
-    pub(super) fn apply(&mut self, config: Config) -> Result<(), DaemonError> {
+    pub(super) fn apply(&mut self, config: Config) -> Result<Applied, DaemonError> {
         let plan = self.admin.as_ref().map(|admin| admin.plan(&config.admin));
         let plan = plan.transpose().map_err(DaemonError::Process)?;
-        self.relay.apply(&config).map_err(DaemonError::Refused)?;
+        let applied = self.relay.apply(&config).map_err(DaemonError::Refused)?;
         self.drain_timeout = config.drain_timeout;
         self.max_flows = config.max_flows;
         self.drain_grace = config.drain_grace;
         if let (Some(admin), Some(plan)) = (&mut self.admin, plan) {
             admin.apply(plan);
         }
-        Ok(())
+        Ok(applied)
     }
 
     /// Serves until a command ends it, and then stops.
@@ -253,12 +253,12 @@ impl Daemon {
             }
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(log);
-                self.apply(loaded.config).map_err(|err| {
+                let Applied { tunnels } = self.apply(loaded.config).map_err(|err| {
                     error!(%err, "reload refused: the old configuration stays");
                     NotReloaded::Refused(err.to_string())
                 })?;
-                share_out(&self.relay, self.open, self.relay.tunnels.count(), self.max_flows);
-                Ok(self.relay.tunnels.count())
+                share_out(&self.relay, self.open, tunnels, self.max_flows);
+                Ok(tunnels)
             }
             Err(refused) => {
                 refused.messages.iter().for_each(log);

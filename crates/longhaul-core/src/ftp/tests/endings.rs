@@ -212,7 +212,7 @@ fn the_fin_of_a_client_waits_for_a_reply_that_is_rewritten_and_for_no_other() {
     assert!(stage.take()[0].starts_with("227 Entering Passive Mode (198,51,100,1,"));
 }
 
-/// Nobody reads the server's replies then.
+/// After the FIN nobody reads the server's replies.
 #[test]
 fn the_fin_of_a_client_begins_a_joined_transfer() {
     let mut stage = Stage::new(&Rules { mode: Mode::Passive, ..v4() });
