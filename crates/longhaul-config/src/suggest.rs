@@ -12,7 +12,7 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
     called(&plain, &known).or_else(|| mistyped(&plain, &known)).or_else(|| shortened(&plain, &known))
 }
 
-/// Returns a sentence about a socat word without a counterpart: why it is not needed, or what to write.
+/// Returns a sentence about a socat word without a counterpart, or a key that is gone: why it is not needed, or what to write.
 pub fn advice(word: &str) -> Option<&'static str> {
     let plain = plain(word);
     ADVICE.iter().find(|(foreign, _)| *foreign == bare(&plain)).map(|(_, advice)| *advice)
@@ -92,14 +92,14 @@ const FOREIGN: &[(&str, &str)] = &[
     ("server", "to"),
     ("bindtodevice", "bind-device"),
     ("sndbuf-late", "sndbuf"),
-    ("syncnt", "syn-retries"),
     ("target", "to"),
     ("timeout", "connect-timeout"),
     ("upstream", "to"),
     ("whitelist", "allow"),
 ];
 
-/// Words of socat that have no single counterpart, without the prefix of a system constant. See docs/from-socat.md.
+/// Words of socat that have no single counterpart, without the prefix of a system constant (docs/from-socat.md), and keys that are
+/// gone.
 const ADVICE: &[(&str, &str)] = &[
     ("backlog", "the listen queue always has room for 4096 connections; leave it out"),
     (
@@ -107,14 +107,18 @@ const ADVICE: &[(&str, &str)] = &[
         "the address to listen on is part of `--listen ADDR:PORT`, the address to dial from is `--source ADDR` (in a file: \
          `listen`, `source`)",
     ),
+    ("check-timeout", "it is gone, because a check waits for check_interval, at least 1s and at most 3s; delete the line"),
     (
         "fork",
         "not needed: connections are served at the same time; `--max-flows` limits their number (in a file: `max_flows`)",
     ),
+    ("ftp.low-ports", "it is gone, because ports below 1024 are always refused (RFC 2577); delete the line"),
     ("keepalive", "keepalive is always on; keepalive-idle, keepalive-interval and keepalive-count change its times"),
     ("linger", "not needed: SO_LINGER is 0 on both legs, so a truncated stream ends in a reset"),
     ("reuseaddr", "not needed: a listener always has SO_REUSEADDR"),
     ("sourceport", "with one fixed source port, only one flow could exist; leave it out"),
+    ("syn-retries", "it is gone, because connect_timeout limits the time of a dial; delete it"),
+    ("syncnt", "`--connect-timeout` limits the time of a dial (in a file: `connect_timeout`)"),
     ("tos", "`tos=T` is dscp, T divided by 4: tos=184 is dscp=46 (ef)"),
 ];
 

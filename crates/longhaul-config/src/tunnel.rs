@@ -86,8 +86,6 @@ pub struct Ftp {
     pub advertise: Option<Ipv4Addr>,
     /// Networks that may be an end of a data connection beside the peers of the control connection.
     pub data_from: Vec<IpNet>,
-    /// Whether data connections may go to ports below 1024.
-    pub low_ports: bool,
     /// Mode for which the next hop is asked.
     pub mode: Mode,
 }
@@ -110,8 +108,6 @@ pub struct Check {
     pub by: Option<CheckBy>,
     /// Time between the beginnings of two checks of a hop.
     pub interval: Duration,
-    /// Time that a hop has to answer a check.
-    pub timeout: Duration,
     /// Number of good checks in a row after which a hop is up again.
     pub rise: u32,
     /// Number of failed checks in a row after which a hop is down.
@@ -128,10 +124,14 @@ pub enum CheckBy {
 }
 
 impl Check {
-    /// No checks, and the default times of checks. A check survives one lost SYN, which the kernel sends again after a
-    /// second. A dead hop is down after 15 s; its dials eject it before, if there are any.
-    pub const NONE: Check =
-        Check { by: None, interval: Duration::from_secs(5), timeout: Duration::from_secs(3), rise: 2, fall: 3 };
+    /// No checks, and the default times of checks. A dead hop is down after 15 s; its dials eject it before, if there are any.
+    pub const NONE: Check = Check { by: None, interval: Duration::from_secs(5), rise: 2, fall: 3 };
+
+    /// Returns the time that a hop has to answer a check: the interval, but at least 1 s, the first round trips of a WAN, and at
+    /// most 3 s. The kernel sends a lost SYN again after 1 s (RFC 6298 2.1), so in 3 s a check survives one.
+    pub fn timeout(&self) -> Duration {
+        self.interval.clamp(Duration::from_secs(1), Duration::from_secs(3))
+    }
 }
 
 impl NextHop {

@@ -5,7 +5,7 @@
 
 use crate::options::Leg;
 use crate::suggest;
-use crate::tunnel::{CheckBy, NextHop};
+use crate::tunnel::NextHop;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -213,17 +213,17 @@ pub(crate) fn time(text: &str, range: RangeInclusive<Duration>, form: &str) -> R
     if range.contains(&time) { Ok(time) } else { Err(format!("it is out of range; {form}")) }
 }
 
-/// Parses the kind of check; `none` means that next hops are not checked.
+/// Returns the value of `words` that has the name `text`.
 ///
 /// # Errors
-/// There is no such check.
-pub(crate) fn check(text: &str) -> Result<Option<CheckBy>, String> {
-    match text {
-        "none" => Ok(None),
-        "tcp" => Ok(Some(CheckBy::Tcp)),
-        "verify" => Ok(Some(CheckBy::Verify)),
-        _ => Err("write \"tcp\", \"verify\" or \"none\"".into()),
-    }
+/// None has. The message lists the names.
+pub(crate) fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let found = words.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<String> = words.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        let (last, before) = names.split_last().map_or(("", &[][..]), |(last, before)| (last, before));
+        format!("write {} or {last}", before.join(", "))
+    })
 }
 
 /// Parses the time between two checks of a next hop.
@@ -232,14 +232,6 @@ pub(crate) fn check(text: &str) -> Result<Option<CheckBy>, String> {
 /// The text is not a time from 100 ms to 1 h.
 pub(crate) fn check_interval(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(100)..=Duration::from_secs(3600), "write a time from 100ms to 1h, such as \"5s\"")
-}
-
-/// Parses the time that a next hop has to answer a check.
-///
-/// # Errors
-/// The text is not a time from 100 ms to 1 min.
-pub(crate) fn check_timeout(text: &str) -> Result<Duration, String> {
-    time(text, Duration::from_millis(100)..=Duration::from_secs(60), "write a time from 100ms to 1min, such as \"3s\"")
 }
 
 /// Parses the number of checks in a row that change the state of a next hop.

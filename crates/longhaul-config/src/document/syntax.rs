@@ -21,7 +21,7 @@ pub(super) fn mistakes(text: &str, errors: &[Error]) -> Vec<Mistake> {
         errors.iter().map(|err| (err.span().unwrap_or_default().start, err)).collect();
     errors.sort_by_key(|(at, _)| *at);
     let mut found = Vec::new();
-    let (mut next_line, mut is_repeated) = (0, false);
+    let mut next_line = 0;
     for (at, err) in errors {
         // A long line may have an error at each byte.
         if at < next_line {
@@ -29,14 +29,8 @@ pub(super) fn mistakes(text: &str, errors: &[Error]) -> Vec<Mistake> {
         }
         let line = Line::around(text, at);
         next_line = line.end;
-        // The keys of a repeated table are repeated with it.
-        if err.message() == DUPLICATE && is_repeated {
-            continue;
-        }
-        is_repeated = err.message() == DUPLICATE && line.text.trim_start().starts_with('[');
-        let known = if err.message() == DUPLICATE { Some(twice(text, &line, err)) } else { explain(text, &line) };
         let of_parser = || Mistake { at, text: format!("this is not TOML: {}", err.message().trim()), is_last: true };
-        let mistake = known.unwrap_or_else(of_parser);
+        let mistake = explain(text, &line).unwrap_or_else(of_parser);
         let is_last = mistake.is_last || found.len() + 1 == MISTAKES_MAX;
         found.push(mistake);
         if is_last {
@@ -81,17 +75,6 @@ impl<'t> Line<'t> {
     }
 }
 
-/// Explains a key or a table that the file has twice.
-fn twice(text: &str, line: &Line<'_>, err: &Error) -> Mistake {
-    let span = err.span().unwrap_or_default();
-    let key = shown(text.get(span.clone()).unwrap_or_default());
-    let text = match line.text.trim_start().starts_with('[') {
-        true => format!("the file already has a table {key}; if several are meant, write each as [[{key}]]"),
-        false => format!("{key}: this key is already set; write it once"),
-    };
-    Mistake { at: span.start, text, is_last: false }
-}
-
 /// Explains a line; `None` if only the parser can.
 fn explain(text: &str, line: &Line<'_>) -> Option<Mistake> {
     let trimmed = line.text.trim();
@@ -107,42 +90,36 @@ fn explain(text: &str, line: &Line<'_>) -> Option<Mistake> {
         };
     }
     if trimmed.starts_with('[') && !trimmed.contains('=') {
-        return header(trimmed).map(|text| line.mistake(text));
+        return header(line);
     }
     let (key, given) = trimmed.split_once('=').map(|(key, given)| (key.trim(), without_comment(given)))?;
-    let (why, value) = match switch(given) {
-        Some(value) => ("a switch is true or false, in lower case", value.to_string()),
-        None if given.is_empty() => ("it has no value", "VALUE".into()),
-        None => (NEEDS_QUOTES, quoted(given)?),
-    };
-    let written = format!("{key} = {value}");
+    let written = format!("{key} = {}", quoted(given)?);
     let equals = line.text.find('=').map_or(0, |equals| equals + 1);
     let blanks = line.text[equals..].len() - line.text[equals..].trim_start().len();
-    let (at, text) = (line.start + equals + blanks, format!("{why}: write {}", shown(&written)));
-    // The value that is missing may be any.
-    let tried = if given.is_empty() { format!("{key} = 0") } else { written };
-    let is_right = DeTable::parse(&tried).is_ok();
-    is_right.then_some(Mistake { at, text, is_last: false })
+    let text = format!("{NEEDS_QUOTES}: write {}", shown(&written));
+    let is_right = DeTable::parse(&written).is_ok();
+    is_right.then_some(Mistake { at: line.start + equals + blanks, text, is_last: false })
 }
 
-/// Returns `true` or `false` for a word that means it.
-fn switch(word: &str) -> Option<&'static str> {
-    match word.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" => Some("true"),
-        "false" | "no" | "off" => Some("false"),
-        _ => None,
-    }
-}
-
-/// Explains a header without one of its brackets: `[tunnel`, `[[tunnel]`.
-fn header(line: &str) -> Option<String> {
-    let inside = without_comment(line);
+/// Explains a header without one of its brackets (`[tunnel`, `[[tunnel]`), or one that is whole and can only be there twice.
+fn header(line: &Line<'_>) -> Option<Mistake> {
+    let inside = without_comment(line.text.trim());
     let name = inside.trim_matches(['[', ']', ' ']);
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    let (open, closed) = (inside.matches('[').count(), inside.matches(']').count());
-    let (left, right) = if open.max(closed) > 1 { ("[[", "]]") } else { ("[", "]") };
-    (is_name && open != closed)
-        .then(|| format!("a table begins with its name in brackets; write {left}{}{right}", shown(name)))
+    let name = is_name.then(|| shown(name))?;
+    match (inside.matches('[').count(), inside.matches(']').count()) {
+        // The keys below it are there twice, too.
+        (1, 1) => Some(Mistake {
+            is_last: true,
+            ..line
+                .mistake(format!("the file already has a table {name}; if several are meant, write each as [[{name}]]"))
+        }),
+        (open, closed) if open == closed => None,
+        (open, closed) => {
+            let (left, right) = if open.max(closed) > 1 { ("[[", "]]") } else { ("[", "]") };
+            Some(line.mistake(format!("a table begins with its name in brackets; write {left}{name}{right}")))
+        }
+    }
 }
 
 /// Returns a value without quotes as it was meant: in quotes, also each text of a list. `None` if it has quotes, or is no text.
@@ -157,7 +134,7 @@ fn quoted(given: &str) -> Option<String> {
     let is_word = |char: char| char.is_ascii_alphanumeric() || "[]:./%@-_ ".contains(char);
     let has_sign = given.contains(|char: char| char.is_ascii_alphabetic() || ":/".contains(char));
     let is_text = given.chars().all(is_word) && (has_sign || given.matches('.').count() > 1);
-    (is_text && switch(given).is_none() && given.len() <= TEXT_MAX).then(|| format!("\"{given}\""))
+    (is_text && given.len() <= TEXT_MAX).then(|| format!("\"{given}\""))
 }
 
 /// Returns where the list begins that the last key above has as its value, and nothing has closed.
@@ -207,8 +184,6 @@ fn shown(text: &str) -> String {
 const NEEDS_QUOTES: &str = "a text needs quotes";
 /// The longest text in bytes that is shown in quotes.
 const TEXT_MAX: usize = 300;
-/// The parser's message about a key that is in a table twice.
-const DUPLICATE: &str = "duplicate key";
 /// Maximum number of mistakes reported. More are of no use to a reader.
 const MISTAKES_MAX: usize = 20;
 /// Maximum number of characters of a key or value that a message repeats.

@@ -16,7 +16,6 @@ pub(super) const PROXY_IN: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "proxy-in",
         argument: Argument::Named("VERSION"),
-        default: None,
         short: "PROXY header to read first",
         long: "v1, v2 or any. Each connection must begin with a header of the PROXY protocol, which names the client. \
                --allow is required beside it, and names the relays and load balancers that send the header. A connection \
@@ -38,7 +37,6 @@ pub(super) const PROXY_OUT: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "proxy-out",
         argument: Argument::Named("VERSION"),
-        default: None,
         short: "PROXY header to send first",
         long: "v1 or v2. Each connection to the next hop begins with a header of the PROXY protocol, which has the \
                client's address and the address that the client connected to. The next hop must expect it.",
@@ -58,7 +56,6 @@ pub(super) const MAX_FLOWS_PER_SOURCE: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "source-flows",
         argument: Argument::Named("COUNT"),
-        default: None,
         short: "Maximum flows of one source",
         long: "A source is an IPv4 address, or the /64 of an IPv6 address. Further connections of that source are reset \
                before anything is dialled.",
@@ -78,7 +75,6 @@ pub(super) const NEW_FLOWS_PER_SECOND_PER_SOURCE: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "source-rate",
         argument: Argument::Named("COUNT"),
-        default: None,
         short: "Max new flows/s of a source",
         long: "1 to 10000. A source is an IPv4 address, or the /64 of an IPv6 address. A source that was quiet for a \
                second may begin this many flows at once. Further connections of that source are reset before anything \

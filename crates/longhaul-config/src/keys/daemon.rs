@@ -18,7 +18,6 @@ const TIMEOUT: Row<Config> = Row {
     flag: Some(Flag {
         name: "drain-timeout",
         argument: Argument::Named("TIME"),
-        default: None,
         short: "Drain time after SIGTERM",
         long: "After SIGTERM longhaul no longer listens, and it waits for flows to end. After this time it resets the flows \
                that are left. `0` resets all flows at once. Without this flag, longhaul waits until the last flow has \
@@ -45,7 +44,6 @@ const GRACE: Row<Config> = Row {
     flag: Some(Flag {
         name: "drain-grace",
         argument: Argument::Named("TIME"),
-        default: None,
         short: "Listen time of `longhaul drain`",
         long: "`longhaul drain` makes /readyz say 503 at once. The tunnel listens for this time more, so that a load balancer \
                can send new connections elsewhere before any is refused.",
@@ -95,13 +93,12 @@ const RESOLVER: Row<Config> = Row {
     flag: Some(Flag {
         name: "resolver",
         argument: Argument::Named("RESOLVER"),
-        default: None,
         short: "dns or system",
         long: "`dns` asks /etc/hosts and the nameservers of /etc/resolv.conf, and keeps each answer for its TTL. `system` \
                asks getaddrinfo(3), which knows no TTL, and keeps each answer for 30 s. Without this flag it is `dns`, \
                unless the line `hosts:` of /etc/nsswitch.conf names other sources.",
     }),
-    value: KeyValue::One(|config, text| resolver(text).map(|resolver| config.resolver = Some(resolver))),
+    value: KeyValue::One(|config, text| value::word(text, RESOLVERS).map(|resolver| config.resolver = Some(resolver))),
     show: |config| {
         config.resolver.map(|resolver| match resolver {
             Resolver::Dns => "names are resolved by DNS".into(),
@@ -126,18 +123,6 @@ fn srv_without_dns(config: &Config, _: Syntax) -> Vec<Remark> {
     text.map(|text| Remark::error("resolver", text)).into_iter().collect()
 }
 
-/// Parses the name of a resolver.
-///
-/// # Errors
-/// There is no such resolver.
-fn resolver(text: &str) -> Result<Resolver, String> {
-    match text {
-        "dns" => Ok(Resolver::Dns),
-        "system" => Ok(Resolver::System),
-        _ => Err("write \"dns\" or \"system\"".into()),
-    }
-}
-
 /// Parses the time for which a drain by command listens; `0` means that it does not.
 ///
 /// # Errors
@@ -145,3 +130,5 @@ fn resolver(text: &str) -> Result<Resolver, String> {
 fn drain_grace(text: &str) -> Result<Duration, String> {
     value::time(text, Duration::ZERO..=Duration::from_secs(3600), "write a time of up to an hour such as \"5s\"")
 }
+
+const RESOLVERS: &[(&str, Resolver)] = &[("dns", Resolver::Dns), ("system", Resolver::System)];

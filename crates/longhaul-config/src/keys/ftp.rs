@@ -17,13 +17,12 @@ pub(super) const PROTOCOL: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "protocol",
         argument: Argument::Named("NAME"),
-        default: None,
         short: "Protocol that the flows carry",
         long: "tcp or ftp. With tcp, bytes pass unchanged. With ftp, the tunnel carries control connections of FTP: \
                the addresses and ports in PASV, EPSV, PORT and EPRT are rewritten, and data connections pass through \
                the relay, too.",
     }),
-    value: KeyValue::One(|tunnel, text| protocol(text).map(|protocol| tunnel.protocol = protocol)),
+    value: KeyValue::One(|tunnel, text| value::word(text, PROTOCOLS).map(|protocol| tunnel.protocol = protocol)),
     show: |tunnel| (tunnel.protocol == Protocol::Ftp).then(|| format!("carries FTP{}", ports_shown(&tunnel.ftp))),
     check: |tunnel, syntax| [first_bytes(tunnel), proxies(tunnel), well_known_port(tunnel, syntax)].concat(),
     doc: "Protocol that the flows carry: `\"tcp\"`, whose bytes pass unchanged, or `\"ftp\"`. With `\"ftp\"` the tunnel \
@@ -38,7 +37,6 @@ pub(super) const PORTS: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "ftp-ports",
         argument: Argument::Named("FIRST-LAST"),
-        default: None,
         short: "Ports for FTP data",
         long: "The relay listens for FTP data connections on these ports, so that a firewall can let them pass. Each \
                data connection needs a free port only until it is connected.",
@@ -60,7 +58,6 @@ pub(super) const ADVERTISE: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "ftp-advertise",
         argument: Argument::Named("ADDR"),
-        default: None,
         short: "IPv4 for FTP clients",
         long: "The IPv4 address that PASV tells the client to connect to, where a NAT stands between the client and this \
                relay. Without this flag, it is the address that the client connected to. EPSV names no address.",
@@ -81,7 +78,6 @@ pub(super) const DATA_FROM: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "ftp-data-from",
         argument: Argument::Named("CIDR"),
-        default: None,
         short: "More hosts for FTP data",
         long: "Networks that may be an end of an FTP data connection beside the two peers of its control connection. \
                Needed where one side is a plain port map, or for a transfer between two servers (FXP).",
@@ -107,14 +103,13 @@ pub(super) const MODE: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "ftp-mode",
         argument: Argument::Named("MODE"),
-        default: None,
         short: "FTP mode of the next hop",
         long: "client, passive or active. With client, the relay asks its next hop for the mode for which the client asks. \
                With passive, it always asks for passive mode: the relay opens the data connections to the next hop, also \
                those of clients in active mode. With active, it always asks for active mode: the next hop opens them, also \
                those of clients in passive mode.",
     }),
-    value: KeyValue::One(|tunnel, text| mode(text).map(|mode| tunnel.ftp.mode = mode)),
+    value: KeyValue::One(|tunnel, text| value::word(text, MODES).map(|mode| tunnel.ftp.mode = mode)),
     show: |tunnel| match with_ftp(tunnel).mode {
         Mode::Client => None,
         Mode::Passive => Some("asks the next hop for passive FTP".into()),
@@ -124,19 +119,6 @@ pub(super) const MODE: Row<Tunnel> = Row {
     doc: "Mode for which the relay asks its next hop: `\"client\"`, the one for which the client asks, `\"passive\"` or \
           `\"active\"`. With `\"passive\"` the relay opens the data connections to the next hop, also those of clients in \
           active mode. With `\"active\"` the next hop opens them, also those of clients in passive mode.",
-};
-
-/// `ftp.low_ports` of a tunnel.
-pub(super) const LOW_PORTS: Row<Tunnel> = Row {
-    name: "ftp.low_ports",
-    default: KeyDefault::Value("false"),
-    example: "true",
-    flag: None, // no server of our time needs it
-    value: KeyValue::One(|tunnel, text| value::switch(text).map(|on| tunnel.ftp.low_ports = on)),
-    show: |tunnel| with_ftp(tunnel).low_ports.then(|| "lets FTP data pass to ports below 1024".into()),
-    check: |tunnel, syntax| without_ftp(tunnel, syntax, LOW_PORTS.name, tunnel.ftp.low_ports),
-    doc: "`true` lets data connections go to ports below 1024. They are refused otherwise, because a client could make the \
-          relay connect to another service (RFC 2577).",
 };
 
 /// Returns an error for a SYN that carries the client's first bytes, which nothing would rewrite.
@@ -220,31 +202,6 @@ fn ports_shown(ftp: &Ftp) -> String {
     range.map_or_else(String::new, |ports| format!(", with data ports {}-{}", ports.start(), ports.end()))
 }
 
-/// Parses the name of a protocol.
-///
-/// # Errors
-/// The text is none.
-fn protocol(text: &str) -> Result<Protocol, String> {
-    match text {
-        "tcp" => Ok(Protocol::Tcp),
-        "ftp" => Ok(Protocol::Ftp),
-        _ => Err("write \"tcp\" or \"ftp\"".into()),
-    }
-}
-
-/// Parses the mode of the next hop.
-///
-/// # Errors
-/// The text is none.
-fn mode(text: &str) -> Result<Mode, String> {
-    match text {
-        "client" => Ok(Mode::Client),
-        "passive" => Ok(Mode::Passive),
-        "active" => Ok(Mode::Active),
-        _ => Err("write \"client\", \"passive\" or \"active\"".into()),
-    }
-}
-
 /// Parses a range of ports, 1024 to 65535.
 ///
 /// # Errors
@@ -274,6 +231,8 @@ fn advertise(text: &str) -> Result<Ipv4Addr, String> {
     }
 }
 
+const PROTOCOLS: &[(&str, Protocol)] = &[("tcp", Protocol::Tcp), ("ftp", Protocol::Ftp)];
+const MODES: &[(&str, Mode)] = &[("client", Mode::Client), ("passive", Mode::Passive), ("active", Mode::Active)];
 /// Port of the control connection (RFC 959 8).
 const FTP_PORT: u16 = 21;
 /// IANA: FTP with TLS from the first byte.
@@ -347,7 +306,7 @@ mod tests {
     fn each_key_without_effect_is_warned_of() {
         let mut tunnel = Tunnel::new("a", "[::]:21".parse().expect("an address"), Vec::new());
         let warnings = |tunnel: &Tunnel, syntax| -> Vec<String> {
-            let rows = [PORTS, ADVERTISE, DATA_FROM, MODE, LOW_PORTS];
+            let rows = [PORTS, ADVERTISE, DATA_FROM, MODE];
             let remarks = rows.iter().flat_map(|row| (row.check)(tunnel, syntax));
             remarks.map(|remark| format!("{}: {}", remark.key, remark.text)).collect()
         };
@@ -359,9 +318,8 @@ mod tests {
         assert_eq!(warnings(&tunnel, Syntax::Flags), [text]);
         tunnel.ftp.advertise = Some(Ipv4Addr::LOCALHOST);
         tunnel.ftp.data_from.push("192.0.2.0/24".parse().expect("a network"));
-        tunnel.ftp.low_ports = true;
         tunnel.ftp.mode = Mode::Passive;
-        assert_eq!(warnings(&tunnel, Syntax::File).len(), 5);
+        assert_eq!(warnings(&tunnel, Syntax::File).len(), 4);
         tunnel.protocol = Protocol::Ftp;
         assert_eq!(warnings(&tunnel, Syntax::File), [""; 0]);
     }

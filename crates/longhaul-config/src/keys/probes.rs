@@ -34,7 +34,6 @@ pub(super) const VERIFY: Row<Tunnel> = Row {
     flag: Some(Flag {
         name: "verify",
         argument: Argument::Named("TIME"),
-        default: None,
         short: "Interval of its own probes",
         long: "1s to 1h: the time from the beginning of one probe to the next. Each probe goes through the tunnel's own \
                listener to the final host, as those of `longhaul verify` do. While the tunnel is broken, the log, \

@@ -31,6 +31,8 @@ pub struct Row<M: 'static> {
 pub enum KeyDefault {
     /// The key must be written.
     Required,
+    /// The key must be written in a file. Its flag has this default.
+    RequiredInFile(&'static str),
     /// This value, as written in a file.
     Value(&'static str),
     /// No value; the words say what holds instead: `no limit`.
@@ -43,8 +45,6 @@ pub struct Flag {
     pub name: &'static str,
     /// The argument after it.
     pub argument: Argument,
-    /// Default on the command line, where it is not the key's own.
-    pub default: Option<&'static str>,
     /// Description in one line for `-h`: up to 47 characters, with the default.
     pub short: &'static str,
     /// More for `--help` and the manual page; may be empty.
@@ -83,11 +83,10 @@ pub enum KeyValue<M: 'static> {
 impl<M> Row<M> {
     /// Returns the default that the flag of this row has: a value without quotes.
     pub fn flag_default(&self) -> Option<&'static str> {
-        let own = match self.default {
-            KeyDefault::Value(value) => Some(value.trim_matches('"')),
+        match self.default {
+            KeyDefault::Value(value) | KeyDefault::RequiredInFile(value) => Some(value.trim_matches('"')),
             KeyDefault::Required | KeyDefault::Words(_) => None,
-        };
-        self.flag.as_ref()?.default.or(own)
+        }
     }
 
     /// Parses `text`, one value from the command line, and stores it in `model`.
@@ -111,7 +110,8 @@ impl<M> Field for Row<M> {
     }
 
     fn required(&self) -> Option<String> {
-        (self.default == KeyDefault::Required).then(|| format!("{} = {}", self.name, self.example))
+        let is_required = matches!(self.default, KeyDefault::Required | KeyDefault::RequiredInFile(_));
+        is_required.then(|| format!("{} = {}", self.name, self.example))
     }
 
     fn read(&self, model: &mut M, given: &Written<'_>) -> Result<(), Vec<Fault>> {

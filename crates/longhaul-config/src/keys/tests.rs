@@ -33,7 +33,7 @@ const KEYS: &str = "| key | default | meaning | flag of `longhaul relay` |\n| --
 
 fn line<M>(row: &Row<M>) -> String {
     let default = match row.default {
-        KeyDefault::Required => "required".into(),
+        KeyDefault::Required | KeyDefault::RequiredInFile(_) => "required".into(),
         KeyDefault::Value(value) => format!("`{value}`"),
         KeyDefault::Words(words) => words.to_string(),
     };

@@ -14,12 +14,11 @@ use std::net::IpAddr;
 pub const TUNNEL: &[Row<Tunnel>] = &[
     Row {
         name: "name",
-        default: KeyDefault::Required,
+        default: KeyDefault::RequiredInFile("relay"),
         example: "\"ssh-to-b\"",
         flag: Some(Flag {
             name: "name",
             argument: Argument::Named("NAME"),
-            default: Some("relay"),
             short: "Name of the tunnel in the log",
             long: "1 to 64 characters: letters, digits, dots, dashes and underscores.",
         }),
@@ -36,7 +35,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "listen",
             argument: Argument::Named("[ADDR:]PORT"),
-            default: None,
             short: "Address and port to listen on",
             long: "A port alone listens on every address of this host, IPv4 and IPv6. 0.0.0.0:PORT listens on every IPv4 \
                    address; ADDR:PORT and [IPV6]:PORT listen on one address.",
@@ -56,7 +54,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "to",
             argument: Argument::Named("HOST:PORT"),
-            default: None,
             short: "Next hop to dial; several separated by commas",
             long: "HOST:PORT, [IPV6]:PORT, or srv:NAME for an SRV name such as srv:_relay._tcp.b.example, whose answer has \
                    the hosts and ports. The answer for a name is kept for its TTL. Several next hops are separated by \
@@ -86,7 +83,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "policy",
             argument: Argument::Named("POLICY"),
-            default: None,
             short: "Next hop dialled first",
             long: "in-order, round-robin, least-flows, least-rtt or source-hash. If a next hop does not answer, the next one \
                    is dialled in each case.",
@@ -103,16 +99,15 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "check",
             argument: Argument::Named("KIND"),
-            default: None,
             short: "Active checks of next hops",
             long: "none, tcp or verify. With tcp, longhaul connects to each next hop every 5 seconds, and resets the connection. \
                    With verify, the next hops are relays, and it sends a probe through each to the final host. A next hop \
                    that fails three checks in a row is not dialled until two checks in a row succeed.",
         }),
-        value: KeyValue::One(|tunnel, text| value::check(text).map(|by| tunnel.check.by = by)),
+        value: KeyValue::One(|tunnel, text| value::word(text, CHECKS).map(|by| tunnel.check.by = by)),
         show: |tunnel| {
-            let Check { by, interval, timeout, rise, fall } = tunnel.check;
-            let (interval, timeout) = (show_duration(interval), show_duration(timeout));
+            let Check { by, interval, rise, fall } = tunnel.check;
+            let (interval, timeout) = (show_duration(interval), show_duration(tunnel.check.timeout()));
             let (what, good) = match by? {
                 CheckBy::Tcp => ("checks each next hop", "answers"),
                 CheckBy::Verify => ("sends a probe through each next hop", "successes"),
@@ -131,17 +126,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         value: KeyValue::One(|tunnel, text| value::check_interval(text).map(|time| tunnel.check.interval = time)),
         show: no_line, // the line of `check` has it
         check: no_remarks,
-        doc: "Time from the beginning of one check of a next hop to the next, 100 ms to 1 h.",
-    },
-    Row {
-        name: "check_timeout",
-        default: KeyDefault::Value("\"3s\""),
-        example: "\"1s\"",
-        flag: None,
-        value: KeyValue::One(|tunnel, text| value::check_timeout(text).map(|time| tunnel.check.timeout = time)),
-        show: no_line,
-        check: no_remarks,
-        doc: "Time that a next hop has to answer a check, 100 ms to 1 min. The kernel sends a lost SYN again after 1 s.",
+        doc: "Time from the beginning of one check of a next hop to the next, 100 ms to 1 h. A next hop has the same time to answer, but at least 1 s and at most 3 s.",
     },
     Row {
         name: "rise",
@@ -170,7 +155,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "allow",
             argument: Argument::Named("CIDR"),
-            default: None,
             short: "Who may connect",
             long: "A network such as 10.0.0.0/8, or one address. Several are separated by commas, or the flag is repeated. A \
                    connection from any other address is reset before anything is dialled. Without this flag, anyone who \
@@ -198,7 +182,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "max-flows",
             argument: Argument::Named("COUNT"),
-            default: None,
             short: "Maximum number of flows",
             long: "A flow is an accepted connection together with the connection that is dialled for it. Further connections \
                    wait in the listen queue. Without this flag, the limit on open files decides.",
@@ -218,7 +201,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "bandwidth",
             argument: Argument::Named("RATE"),
-            default: None,
             short: "Cap of all flows together",
             long: "Payload that the relay sends for all flows together, in each direction, such as 200Mbit/s. The flows share it \
                    fairly, and a flow that wants less leaves the rest to the others.",
@@ -252,7 +234,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "flow-bandwidth",
             argument: Argument::Named("RATE"),
-            default: None,
             short: "Cap of each flow",
             long: "Payload that the relay sends for one flow in each direction, such as 50Mbit/s.",
         }),
@@ -271,7 +252,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "connect-timeout",
             argument: Argument::Named("TIME"),
-            default: None,
             short: "Time limit for one dial",
             long: "100ms to 10min. When a next hop's name has several addresses, each of them has this time to answer. \
                    Resolving the name may take the same time again. The kernel sends SYNs after 0, 1, 3 and 7 seconds, so \
@@ -290,7 +270,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "source",
             argument: Argument::Named("ADDR"),
-            default: None,
             short: "Address to dial from",
             long: "An address of this host, of the same family (IPv4 or IPv6) as the next hops.",
         }),
@@ -307,7 +286,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "no-splice",
             argument: Argument::Means("false"),
-            default: None,
             short: "Copy bytes through user space",
             long: "Without this flag, bytes stay in the kernel, which moves them with splice(2). Copying is slower. Use this \
                    flag only where splice of the kernel or of a network driver is broken.",
@@ -326,7 +304,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "verify-hops",
             argument: Argument::Named("COUNT"),
-            default: None,
             short: "Relays after this one",
             long: "0 to 8, for `longhaul verify`. With 0 the next hop is the final host, and a probe is answered here. Without this flag, a probe from \
                    this host is passed on to the next hop, which must then be a relay. A probe from another host is not.",
@@ -349,7 +326,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "no-verify-final",
             argument: Argument::Means("false"),
-            default: None,
             short: "Answer probes without a dial",
             long: "A probe then leaves the final host's port alone. The dial waits up to 20 ms for the client's first byte, \
                    which delays protocols in which the server speaks first.",
@@ -366,7 +342,6 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
     ftp::ADVERTISE,
     ftp::DATA_FROM,
     ftp::MODE,
-    ftp::LOW_PORTS,
     Row {
         name: "accept",
         default: KeyDefault::Value("{}"),
@@ -406,7 +381,7 @@ fn checks_nothing(tunnel: &Tunnel) -> Vec<Remark> {
     if tunnel.check.by.is_some() || tunnel.check == Check::NONE {
         return Vec::new();
     }
-    let text = "without checks, check_interval, check_timeout, rise and fall have no effect; write check = \"tcp\"";
+    let text = "without checks, check_interval, rise and fall have no effect; write check = \"tcp\"";
     vec![Remark::warning("check", text.into())]
 }
 
@@ -457,3 +432,6 @@ fn verify_hops(text: &str) -> Result<u8, String> {
         format!("write the number of relays after this one, 0 to {MAX_HOPS}; 0 if it dials the final host")
     })
 }
+
+const CHECKS: &[(&str, Option<CheckBy>)] =
+    &[("tcp", Some(CheckBy::Tcp)), ("verify", Some(CheckBy::Verify)), ("none", None)];

@@ -347,26 +347,10 @@ pub static ROWS: &[Row] = &[
         short: "Multipath TCP where the peer speaks it",
         help: "With other peers it is plain TCP. Where the kernel cannot splice such a socket, longhaul copies the \
                bytes.",
-        caution: "the kernel refuses window-clamp, user-timeout, max-pacing-rate and syn-retries with it (Linux \
-                  6.18); over long paths it is often slower than TCP, so measure before use",
+        caution: "the kernel refuses window-clamp, user-timeout and max-pacing-rate with it (Linux 6.18); over long paths it is often slower than TCP, so measure before use",
         source: "mptcp(7), RFC 8684",
         sample: "true",
         kind: Kind::Protocol { get: sockopt::is_mptcp },
-        ..ROW
-    },
-    Row {
-        key: "syn-retries",
-        unit: Unit::Count,
-        range: 1..=127,
-        preset: Preset::Kernel(
-            "net.ipv4.tcp_syn_retries, usually 6; on the accept leg net.ipv4.tcp_synack_retries, usually 5",
-        ),
-        short: "Retries of an unanswered SYN",
-        help: "On the accept leg it is for SYN-ACKs. To limit the time of a dial, `connect_timeout` is simpler.",
-        source: "tcp(7) TCP_SYNCNT",
-        sample: "3",
-        kind: Kind::Int(Opt::tcp(libc::TCP_SYNCNT, "TCP_SYNCNT")),
-        mptcp_refuses: true,
         ..ROW
     },
     Row {

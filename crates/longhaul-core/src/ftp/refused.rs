@@ -12,7 +12,7 @@ pub enum Refused {
     ThirdHost(Side, IpAddr),
     /// The address that the client named is in [`super::Rules::data_from`], but not in [`super::Rules::allow`].
     NotAllowed(IpAddr),
-    /// The port that a side named is below 1024, and [`super::Rules::low_ports`] is not set.
+    /// The port that a side named is below 1024.
     LowPort(u16),
     /// No address can be read in the command or the reply.
     BadAddress,

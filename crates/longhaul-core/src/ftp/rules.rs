@@ -15,8 +15,6 @@ pub struct Rules {
     pub data_from: Vec<IpNet>,
     /// Networks of the clients. If there are any, the client names no other host than itself outside of them.
     pub allow: Vec<IpNet>,
-    /// Whether ports below 1024 may be named.
-    pub low_ports: bool,
     /// Mode for which the server is asked.
     pub mode: Mode,
 }
@@ -53,7 +51,7 @@ impl Rules {
                 Side::Server => Refused::OtherVersion(ip),
             });
         }
-        if address.port() < FIRST_HIGH_PORT && !self.low_ports {
+        if address.port() < FIRST_HIGH_PORT {
             return Err(Refused::LowPort(address.port()));
         }
         Ok(address)
@@ -78,5 +76,5 @@ impl Rules {
     }
 }
 
-/// RFC 2577 3: a server should not dial a port below this.
+/// RFC 2577 3: a server should not dial a port below this, because a client could make it connect to another service.
 const FIRST_HIGH_PORT: u16 = 1024;

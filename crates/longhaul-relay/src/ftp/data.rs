@@ -110,7 +110,6 @@ impl DataConnections {
             ends: sides.peers,
             data_from: keys.data_from.clone(),
             allow: settings.allow.clone(),
-            low_ports: keys.low_ports,
             mode: keys.mode,
         };
         DataConnections {

@@ -256,7 +256,6 @@ mod tests {
                 ends: Ends { client: here.ip(), server: here.ip() },
                 data_from: Vec::new(),
                 allow: Vec::new(),
-                low_ports: false,
                 mode: Mode::Client,
             },
             patience: patience(side),

@@ -56,7 +56,7 @@ async fn run(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>) {
 /// Checks next hop `hop`. Returns `None` when only this host is at fault, because then the check says nothing about the hop.
 async fn check(relay: &Relay, served: &ServedTunnel, hop: usize) -> Option<Result<Passed, Failed>> {
     let tunnel = &*served.settings;
-    let timeout = tunnel.check.timeout;
+    let timeout = tunnel.check.timeout();
     let unresolved = |why| Some(Err(Failed { what: FailureKind::Unresolved.name().into(), why }));
     let addresses = match relay.tunnels.names.addresses(&tunnel.to[hop], timeout, &served.counters).await {
         Ok(addresses) if !addresses.is_empty() => addresses,
@@ -85,7 +85,7 @@ async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> O
         Ok((stream, _)) => stream,
         Err(failure) => return of_hop(failure),
     };
-    if let Err(failure) = connect::finish(relay, &stream, address, tunnel.check.timeout).await {
+    if let Err(failure) = connect::finish(relay, &stream, address, tunnel.check.timeout()).await {
         return of_hop(failure);
     }
     let rtt = began.elapsed();
@@ -106,7 +106,7 @@ async fn probe(
     address: SocketAddr,
 ) -> Option<Result<Option<String>, Failed>> {
     let stream = TcpStream::from_std(stream.into_socket().into()).ok()?;
-    let plan = Plan::of_next_hop(tunnel, address, tunnel.check.timeout);
+    let plan = Plan::of_next_hop(tunnel, address, tunnel.check.timeout());
     let key = lock(&relay.probe_key).clone();
     let findings = verify::run_on(&Plan { key, ..plan }, &stream).await;
     if findings.is_busy() {

@@ -197,19 +197,19 @@ fn a_banner_opens_nothing() {
 
 #[test]
 fn rules_may_allow_more() {
-    let rules = Rules { data_from: vec!["10.0.0.0/24".parse().unwrap()], low_ports: true, ..v4() };
+    let rules = Rules { data_from: vec!["10.0.0.0/24".parse().unwrap()], ..v4() };
     check_all(
         &rules,
-        &[r"C: PORT 10,0,0,9,0,22
+        &[r"C: PORT 10,0,0,9,4,0
             s: PORT 192,0,2,1,195,81
-            * open 1 from server, dial 10.0.0.9:22
+            * open 1 from server, dial 10.0.0.9:1024
             S: 200 ok
             C: PASV
-            S: 227 (10,0,0,8,0,20)
+            S: 227 (10,0,0,8,4,0)
             c: 227 Entering Passive Mode (198,51,100,1,195,82).
-            * open 2 from client, dial 10.0.0.8:20
+            * open 2 from client, dial 10.0.0.8:1024
             C: PASV
-            S: 227 (10,0,1,8,0,20)
+            S: 227 (10,0,1,8,4,0)
             c: 425 Address 10.0.1.8 is neither the server's own nor in ftp.data_from
             * refused third-host"],
     );

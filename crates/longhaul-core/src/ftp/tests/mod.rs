@@ -123,7 +123,7 @@ const SERVER_V6: &str = "2001:db8:5::2";
 /// Returns rules that allow nothing but the peers themselves.
 fn strict(client: &str, server: &str) -> Rules {
     let ends = Ends { client: client.parse().unwrap(), server: server.parse().unwrap() };
-    Rules { ends, data_from: Vec::new(), allow: Vec::new(), low_ports: false, mode: Mode::Client }
+    Rules { ends, data_from: Vec::new(), allow: Vec::new(), mode: Mode::Client }
 }
 
 fn v4() -> Rules {

@@ -273,18 +273,6 @@ fn ftp_data_from_admits_the_server_behind_a_plain_port_map() {
     }
 }
 
-#[test]
-fn ftp_low_ports_lets_low_ports_be_named() {
-    let listener = server();
-    let port = Port::reserve("127.0.0.1");
-    let keys = "protocol = \"ftp\"\nftp.low_ports = true\n";
-    let _daemon = Daemon::start(&tunnel("low", port.address(), &listener, keys));
-    let client = Control(dial(&port));
-    let server = Control(accept(&listener));
-    client.say("PORT 127,0,0,1,0,22");
-    assert!(server.line().starts_with("PORT 127,0,0,1,"));
-}
-
 /// A relay that listens on every address sees clients of IPv4 as `::ffff:127.0.0.1`.
 #[test]
 fn a_client_of_ipv4_at_a_listener_of_ipv6_is_one_of_ipv4() {

@@ -286,7 +286,7 @@ fn no_flow_outlives_its_probe() {
     assert_eq!(verdict(near.port.address(), "", &["--timeout", "300ms"]).0, Some(3));
     assert_eq!(ending(hangs.accept().expect("a probe of the command").0), Ending::Reset);
     wait_until("no flow is left", || near.daemon.relay.counters()["flows_now"] == 0);
-    let check = "check = \"verify\"\ncheck_interval = \"200ms\"\ncheck_timeout = \"200ms\"";
+    let check = "check = \"verify\"\ncheck_interval = \"200ms\"";
     near.reload(&format!("{check}\n{stays}"));
     assert_eq!(ending(hangs.accept().expect("a check").0), Ending::Reset);
 }
