@@ -8,12 +8,11 @@
 //! a leg broke ──> the other leg gets its last bytes ──> RST on both legs
 //! ```
 
-use super::data::{DataConnections, Sides};
+use super::data::DataConnections;
 use super::data_listener::NewFlow;
-use super::first::First;
 use super::places::Places;
 use crate::carry::join;
-use crate::leg::peek::{ask, now};
+use crate::leg::peek::{ask, now, poll_peek};
 use crate::leg::stream::Stream;
 use crate::leg::talk::{poll_read, poll_write};
 use crate::live::how::{Broken, How};
@@ -23,7 +22,7 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
 use longhaul_core::ftp::{Action, End, Ends, Session, Side};
-use longhaul_core::opening::Asks;
+use longhaul_core::opening::{Asks, Found, MAGIC_BYTES, Opening};
 use longhaul_sys::splice;
 use socket2::SockRef;
 use std::any::Any;
@@ -47,9 +46,9 @@ pub(crate) async fn run(
 ) -> How {
     // After a reset the kernel still knows our own addresses, and the flow knows the peers', so this does not happen. Without them no
     // byte may pass.
-    let Some(sides) = Sides::of(legs) else { return How::Reset(Leg::Accept) };
-    let data = DataConnections::new(relay, tunnel, legs, sides, Places::new(&permit), start);
-    drop(permit);
+    let Some(data) = DataConnections::new(relay, tunnel, legs, Places::new(permit), start) else {
+        return How::Reset(Leg::Accept);
+    };
     let mut control = Control::new(legs, data);
     let end = control.rewrite(relay).await;
     let Control { mut data, broken, read, sent, session, .. } = control;
@@ -98,8 +97,10 @@ struct Control<'a> {
     /// Numbers of bytes that were read of each side, and that were sent in the direction out of it.
     read: Ends<u64>,
     sent: Ends<u64>,
-    /// Knowledge about the client's first bytes.
-    first: First,
+    /// Tells whether the client's first bytes are the preface of a probe. `None` once they are not.
+    first: Option<Opening>,
+    /// Whether they began like a preface, and the rest did not come in time. They are to be read.
+    is_late: bool,
     /// The leg that broke first.
     broken: Option<Broken>,
 }
@@ -117,7 +118,8 @@ impl<'a> Control<'a> {
             data,
             read: Ends::default(),
             sent: Ends::default(),
-            first: First::Awaited(ask(Asks::Control)),
+            first: Some(ask(Asks::Control)),
+            is_late: false,
             broken: None,
         }
     }
@@ -176,8 +178,8 @@ impl<'a> Control<'a> {
             match self.session.poll(now())? {
                 Action::Open(opening) => self.session.opened(self.data.open(opening)),
                 Action::Begin => self.data.begin(),
-                Action::Transfer(transfer) => self.data.naming().set(transfer),
-                Action::RefusedTransfer => self.data.naming().refuse(),
+                Action::Transfer(transfer) => self.data.naming().transfer = Some(transfer),
+                Action::RefusedTransfer => self.data.naming().is_refused = true,
                 Action::LacksData => self.data.lacks_data(),
                 Action::Refused(why) => self.data.refused(&why),
                 Action::Encrypted => say_encrypted(self.legs),
@@ -189,12 +191,17 @@ impl<'a> Control<'a> {
 
     /// Returns the next time at which to [`tick`](Control::tick).
     fn timeout(&self) -> Option<Instant> {
-        self.session.poll_timeout().into_iter().chain(self.first.until()).min().map(Instant::from_std)
+        self.session.poll_timeout().into_iter().chain(self.first_until()).min().map(Instant::from_std)
+    }
+
+    /// Returns the time at which the client's first bytes are late, if some have come.
+    fn first_until(&self) -> Option<std::time::Instant> {
+        self.first.and_then(|opening| opening.until())
     }
 
     fn tick(&mut self) {
-        if self.first.until().is_some_and(|until| until <= now()) {
-            self.first = First::Late;
+        if self.first_until().is_some_and(|until| until <= now()) {
+            (self.first, self.is_late) = (None, true);
         }
         self.session.tick(now());
     }
@@ -261,28 +268,26 @@ impl<'a> Control<'a> {
         let is_client = source == Leg::Accept;
         let socket = self.legs.of(source);
         let failed = |err| (source, err);
-        if is_client && !matches!(self.first, First::Command | First::Late) {
-            self.first = ready!(self.first.poll(socket, cx)).map_err(failed)?;
-            if self.first == First::Preface {
+        if let Some(opening) = self.first.as_mut().filter(|_| is_client) {
+            let (found, _) = ready!(poll_peek(socket, opening, &mut [0; MAGIC_BYTES], cx)).map_err(failed)?;
+            if found != Found::Payload {
                 self.session.pass_on(now());
                 return Poll::Ready(Ok(()));
             }
+            self.first = None;
         }
         let mut bytes = [0; CHUNK];
         let bytes = if is_client { &mut bytes[..COMMANDS] } else { &mut bytes[..] };
         let mut is_urgent = false;
         let mut receive = || receive(socket, bytes, &mut is_urgent);
         // The bytes came before, so nothing reports them again. An urgent byte among them takes several calls.
-        let is_late = is_client && self.first == First::Late;
-        let late = is_late.then(&mut receive).filter(|late| !late.as_ref().is_err_and(is_empty));
+        let late = (is_client && self.is_late).then(&mut receive).filter(|late| !late.as_ref().is_err_and(is_empty));
         let is_done = late.is_none();
         let read = match late {
             Some(late) => late,
             None => ready!(poll_read(socket, cx, receive)),
         };
-        if is_client && is_done {
-            self.first = First::Command;
-        }
+        self.is_late &= !(is_client && is_done);
         match read.map_err(failed)? {
             // The error that reports the reset was taken before.
             0 if socket.was_reset() => return Poll::Ready(Err(failed(io::Error::from_raw_os_error(libc::ECONNRESET)))),

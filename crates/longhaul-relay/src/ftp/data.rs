@@ -1,12 +1,13 @@
 //! The data connections that a session asks for: opens their listeners, or dials both sides.
 
-use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, patience, register, tell_unused};
+use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, register, tell_unused};
 use super::fetch::Fetch;
 use super::meeting::{Awaited, Meeting};
 use super::places::{Place, Places};
 use super::ports;
 use crate::leg::setup::Protocol as LegProtocol;
 use crate::live::data_peer::Naming;
+use crate::lock::lock;
 use crate::state::legs::Legs;
 use crate::state::served_tunnel::{DATA_CONNECTIONS, ServedTunnel};
 use crate::state::shared::Relay;
@@ -16,10 +17,10 @@ use longhaul_core::ftp::{Data, Ends, Opening, Refused, Rules, Side};
 use longhaul_core::next_hop::POLICIES;
 use longhaul_sys::activation;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use tokio::sync::{oneshot, watch};
 use tracing::warn;
@@ -30,7 +31,7 @@ pub(super) struct DataConnections {
     /// The tunnel of the control connection.
     tunnel: Arc<ServedTunnel>,
     peer: SocketAddr,
-    /// Our own addresses on its legs.
+    /// Our own addresses on its legs, canonical. The ports are those of the control connection.
     ours: Ends<SocketAddr>,
     /// Who may have an end of a data connection.
     rules: Rules,
@@ -40,18 +41,9 @@ pub(super) struct DataConnections {
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
     /// The command that uses the latest one.
-    naming: Arc<Naming>,
+    naming: Arc<Mutex<Naming>>,
     /// Starts the flow of a data connection.
     start: fn(NewFlow),
-}
-
-/// Addresses of both legs of a control connection, canonical.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sides {
-    /// Our own. The ports are those of the control connection.
-    ours: Ends<SocketAddr>,
-    /// Those of the peers.
-    peers: Ends<IpAddr>,
 }
 
 /// A data connection whose flow has not begun.
@@ -77,11 +69,26 @@ enum Source {
 /// Ends with the dial for a data connection.
 type Dialling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Sides {
-    /// Returns the addresses of `legs`. The kernel is not asked for those of the peers, because it forgets them at a reset, and bytes
+impl DataConnections {
+    /// Returns the data connections of a control connection: none yet. They take their places from `places`. Returns `None` if an
+    /// address of `legs` is not known. The kernel is not asked for those of the peers, because it forgets them at a reset, and bytes
     /// from before the reset may still be there.
-    pub(super) fn of(legs: &Legs<'_>) -> Option<Sides> {
-        let (_, server) = legs.flow.next_hop()?;
+    pub(super) fn new(
+        relay: &Arc<Relay>,
+        tunnel: &Arc<ServedTunnel>,
+        legs: &Legs<'_>,
+        places: Arc<Places>,
+        start: fn(NewFlow),
+    ) -> Option<DataConnections> {
+        let settings = &tunnel.settings;
+        let keys = &settings.ftp;
+        let (peer, (_, server)) = (legs.flow.client.address(), legs.flow.next_hop()?);
+        let rules = Rules {
+            ends: Ends { client: peer.ip().to_canonical(), server: server.ip().to_canonical() },
+            data_from: keys.data_from.clone(),
+            allow: settings.allow.clone(),
+            mode: keys.mode,
+        };
         let local = |leg: Leg| {
             let mut local = legs.of(leg).local()?;
             if local.ip() != local.ip().to_canonical() {
@@ -89,41 +96,18 @@ impl Sides {
             }
             Some(local)
         };
-        let peers = Ends { client: legs.flow.client.address().ip().to_canonical(), server: server.ip().to_canonical() };
-        Some(Sides { ours: Ends { client: local(Leg::Accept)?, server: local(Leg::Dial)? }, peers })
-    }
-}
-
-impl DataConnections {
-    /// Returns the data connections of a control connection: none yet. They take their places from `places`.
-    pub(super) fn new(
-        relay: &Arc<Relay>,
-        tunnel: &Arc<ServedTunnel>,
-        legs: &Legs<'_>,
-        sides: Sides,
-        places: Arc<Places>,
-        start: fn(NewFlow),
-    ) -> DataConnections {
-        let settings = &tunnel.settings;
-        let keys = &settings.ftp;
-        let rules = Rules {
-            ends: sides.peers,
-            data_from: keys.data_from.clone(),
-            allow: settings.allow.clone(),
-            mode: keys.mode,
-        };
-        DataConnections {
+        Some(DataConnections {
             rules,
             relay: relay.clone(),
             tunnel: tunnel.clone(),
-            peer: legs.flow.client.address(),
-            ours: sides.ours,
+            peer,
+            ours: Ends { client: local(Leg::Accept)?, server: local(Leg::Dial)? },
             places,
             latest: None,
             arriving: None,
             naming: Arc::default(),
             start,
-        }
+        })
     }
 
     /// Returns the rules for the session.
@@ -218,20 +202,9 @@ impl DataConnections {
         }
     }
 
-    /// Begins the next one. Closes what waits for the one before.
-    fn begin_next(&mut self) {
-        self.latest = None;
-        self.naming = Arc::default();
-    }
-
     /// Returns the tunnel of a data connection from this side to an address that the other side has not named.
     fn half_tunnel(&self, from: Side) -> Tunnel {
         self.data_tunnel(from, SocketAddr::new(self.rules.ends[from.other()], DATA_PORT))
-    }
-
-    /// Fails if no port for a data listener on this side was free a moment ago. First of all, because a client may ask for many.
-    fn check_ports(&self, side: Side) -> Result<(), String> {
-        self.tunnel.settings.ftp.ports.as_ref().map_or(Ok(()), |ports| ports::check(self.ours[side].ip(), ports))
     }
 
     /// Opens a data listener for the peer on side `from`, with the options of the accept leg of `tunnel`. Returns it, and the address to
@@ -244,7 +217,7 @@ impl DataConnections {
         let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
         let address = address.ok_or("the kernel does not tell its port")?;
         let listening = Listening::begin(&self.relay, &self.tunnel, address, self.rules.ends[from], from);
-        let data_listener = DataListener { listener, rules: self.rules.clone(), listening, patience: patience(from) };
+        let data_listener = DataListener { listener, rules: self.rules.clone(), listening };
         let told = match (from, self.tunnel.settings.ftp.advertise) {
             (Side::Client, Some(ip)) => SocketAddr::new(ip.into(), address.port()),
             _ => address,
@@ -268,18 +241,24 @@ impl DataConnections {
     /// # Errors
     /// It cannot be opened. The text goes to the client.
     pub(super) fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        match opening {
-            Opening::Listener { accept_from, dial } => self.open_listener(accept_from, dial),
-            Opening::Join { server, client } => self.join(server, client),
-            Opening::ForServer => self.open_for_server(),
-            Opening::ForClient => self.open_for_client(),
-        }
+        let (latest, told) = match opening {
+            Opening::Listener { accept_from, dial } => self.open_listener(accept_from, dial)?,
+            Opening::Join { server, client } => self.join(server, client)?,
+            Opening::ForServer => self.open_for_server()?,
+            Opening::ForClient => return self.open_for_client(),
+        };
+        self.latest = Some(latest);
+        Ok(told)
     }
 
-    fn open_listener(&mut self, accept_from: Side, dial: SocketAddr) -> Result<SocketAddr, String> {
-        self.begin_next();
-        self.check_ports(accept_from)?;
-        let place = self.places.one()?;
+    /// Begins the next one. Closes what waits for the one before. Returns its place.
+    fn begin_next(&mut self) -> Result<Place, String> {
+        (self.latest, self.naming) = (None, Arc::default());
+        self.places.one()
+    }
+
+    fn open_listener(&mut self, accept_from: Side, dial: SocketAddr) -> Result<(Open, SocketAddr), String> {
+        let place = self.begin_next()?;
         let tunnel = Arc::new(self.data_tunnel(accept_from, dial));
         let (data_listener, address) = self.listen(accept_from, &tunnel)?;
         let source = match accept_from {
@@ -287,13 +266,11 @@ impl DataConnections {
             Side::Server => Source::Server(data_listener.listener.clone()),
         };
         let prepared = self.prepare(accept_from, tunnel, place);
-        self.latest = Some(Open { source, serving: Box::pin(data_listener.serve(prepared)) });
-        Ok(address)
+        Ok((Open { source, serving: Box::pin(data_listener.serve(prepared)) }, address))
     }
 
-    fn join(&mut self, server: SocketAddr, client: SocketAddr) -> Result<SocketAddr, String> {
-        self.begin_next();
-        let place = self.places.one()?;
+    fn join(&mut self, server: SocketAddr, client: SocketAddr) -> Result<(Open, SocketAddr), String> {
+        let place = self.begin_next()?;
         let from_server = self.data_tunnel(Side::Server, client);
         let (begins, has_begun) = watch::channel(false);
         let fetch = Fetch {
@@ -302,21 +279,17 @@ impl DataConnections {
             server,
             begins: has_begun,
         };
-        self.latest = Some(Open { source: Source::Fetched(begins), serving: Box::pin(fetch.serve()) });
-        Ok(client)
+        Ok((Open { source: Source::Fetched(begins), serving: Box::pin(fetch.serve()) }, client))
     }
 
-    fn open_for_server(&mut self) -> Result<SocketAddr, String> {
-        self.begin_next();
-        self.check_ports(Side::Server)?;
-        let place = self.places.one()?;
+    fn open_for_server(&mut self) -> Result<(Open, SocketAddr), String> {
+        let place = self.begin_next()?;
         let (from_server, address) = self.listen(Side::Server, &self.half_tunnel(Side::Server))?;
         let (open, from_client) = oneshot::channel();
         let source = Source::Both(Awaited::new(&from_server.listener, open));
         let prepared = self.prepare(Side::Client, Arc::new(self.half_tunnel(Side::Client)), place);
         let meeting = Meeting { from_server, from_client };
-        self.latest = Some(Open { source, serving: Box::pin(meeting.serve(prepared)) });
-        Ok(address)
+        Ok((Open { source, serving: Box::pin(meeting.serve(prepared)) }, address))
     }
 
     fn open_for_client(&mut self) -> Result<SocketAddr, String> {
@@ -336,8 +309,8 @@ impl DataConnections {
     }
 
     /// Returns what is known of the command that uses the latest one.
-    pub(super) fn naming(&self) -> &Naming {
-        &self.naming
+    pub(super) fn naming(&self) -> MutexGuard<'_, Naming> {
+        lock(&self.naming)
     }
 
     /// Notes that the server says that the transfer does not have the latest one.
@@ -371,7 +344,7 @@ impl DataConnections {
 
 impl Drop for DataConnections {
     fn drop(&mut self) {
-        self.naming.end();
+        self.naming().is_over = true;
     }
 }
 
@@ -403,8 +376,8 @@ mod tests {
         let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, peer, &accept);
         flow.connected(0, next_hop, &dial);
         let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
-        let (sides, places) = (Sides::of(&legs).unwrap(), Places::new(&Arc::new(())));
-        DataConnections::new(&relay, &tunnel, &legs, sides, places, |_| panic!("no flow begins"))
+        let places = Places::new(Arc::new(()));
+        DataConnections::new(&relay, &tunnel, &legs, places, |_| panic!("no flow begins")).unwrap()
     }
 
     /// The runtime has not told that the connections have come.

@@ -36,7 +36,7 @@ pub(super) struct Prepared {
     /// The tunnel that is made for the data connection.
     pub(super) tunnel: Arc<ServedTunnel>,
     pub(super) place: Place,
-    pub(super) naming: Arc<Naming>,
+    pub(super) naming: Arc<Mutex<Naming>>,
     /// The side from which the data connection comes.
     pub(super) from: Side,
     /// Starts the flow. Passed in, because a flow also begins this module.
@@ -66,8 +66,6 @@ pub(super) struct DataListener {
     pub(super) rules: Rules,
     /// Dropped after the listener.
     pub(super) listening: Listening,
-    /// Time that the data connection has to come.
-    pub(super) patience: Duration,
 }
 
 impl DataListener {
@@ -84,18 +82,15 @@ impl DataListener {
     pub(super) async fn admitted(self) -> Option<(Stream, SocketAddr)> {
         let came = tokio::select! {
             biased;
-            came = timeout(self.patience, self.admit()) => came,
+            came = timeout(patience(self.listening.from), self.admit()) => came,
             () = self.listening.relay.is_cut() => {
-                self.listening.end();
+                self.listening.end(false);
                 return None;
             }
         };
         // Closed before the port is free for others.
         drop(self.listener);
-        match came {
-            Ok(_) => self.listening.end(),
-            Err(_) => self.listening.end_late(),
-        }
+        self.listening.end(came.is_err());
         came.ok()
     }
 
@@ -176,14 +171,9 @@ impl Listening {
         Listening { relay, tunnel, address, from, expected, is_told }
     }
 
-    /// Ends without a report.
-    fn end(mut self) {
-        self.is_told = false;
-    }
-
-    /// Ends after nobody came in time.
-    fn end_late(mut self) {
-        self.is_told = true;
+    /// Ends, and reports it if `is_told`.
+    fn end(mut self, is_told: bool) {
+        self.is_told = is_told;
     }
 }
 
@@ -258,7 +248,6 @@ mod tests {
                 allow: Vec::new(),
                 mode: Mode::Client,
             },
-            patience: patience(side),
         };
         let prepared = Prepared {
             relay: relay.clone(),
@@ -275,7 +264,7 @@ mod tests {
     async fn a_listener_to_which_nobody_comes_is_closed_and_gives_its_place_back() {
         let relay = Relay::new(1000);
         let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
-        let places = Places::new(&tunnel);
+        let places = Places::new(tunnel.clone());
         let [listeners, unused] = [&tunnel.counters.ftp_listeners_now, &tunnel.counters.ftp_unused];
         for (number, side, seconds) in [(1, Side::Client, 60), (2, Side::Server, 600)] {
             let (data_listener, address, prepared) = data_listener(&relay, &tunnel, &places, side);
@@ -293,7 +282,7 @@ mod tests {
         let relay = Relay::new(1000);
         let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
         for (side, unused) in [(Side::Server, 0), (Side::Client, 1)] {
-            let (data_listener, _, prepared) = data_listener(&relay, &tunnel, &Places::new(&tunnel), side);
+            let (data_listener, _, prepared) = data_listener(&relay, &tunnel, &Places::new(tunnel.clone()), side);
             drop(data_listener.serve(prepared));
             assert_eq!(tunnel.counters.ftp_unused.load(Relaxed), unused);
             assert_eq!(tunnel.counters.ftp_listeners_now.load(Relaxed), 0);

@@ -6,7 +6,6 @@
 //!
 //! ```text
 //! control          carries out what the session of a control connection asks for
-//!   first          the client's first bytes, which may be a preface
 //!   data           the data connections that the session asks for
 //!     data_listener  admits one data connection, which `flow` then runs
 //!     fetch          dials the server for a client that waits as well
@@ -22,7 +21,6 @@ mod control;
 mod data;
 mod data_listener;
 mod fetch;
-mod first;
 mod meeting;
 mod places;
 mod ports;

@@ -26,8 +26,8 @@ pub(crate) struct Place {
 
 impl Places {
     /// Returns the places of a new control connection that has `permit`.
-    pub(super) fn new(permit: &Arc<impl Any + Send + Sync>) -> Arc<Places> {
-        Arc::new(Places { _permit: permit.clone(), taken: Mutex::default(), freed: Notify::new() })
+    pub(super) fn new(permit: Arc<impl Any + Send + Sync>) -> Arc<Places> {
+        Arc::new(Places { _permit: permit, taken: Mutex::default(), freed: Notify::new() })
     }
 
     /// Takes one place.
@@ -87,7 +87,7 @@ mod tests {
         let all = relay.max_flows();
         let mut controls = Vec::new();
         while let Ok(permit) = tunnel.try_enter() {
-            controls.push(Places::new(&Arc::new(permit)));
+            controls.push(Places::new(Arc::new(permit)));
         }
         assert_eq!(controls.len(), all / 3, "a control connection needs three permits");
         let full: Vec<_> = controls.iter().map(|places| [places.one().unwrap(), places.one().unwrap()]).collect();
@@ -111,7 +111,7 @@ mod tests {
     fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limits() {
         let relay = Relay::new(1000);
         let tunnel = ftp(&relay, Some(1));
-        let places = Places::new(&Arc::new(tunnel.try_enter().unwrap()));
+        let places = Places::new(Arc::new(tunnel.try_enter().unwrap()));
         let data = [places.one().unwrap(), places.one().unwrap()];
         drop(places);
         for place in data {
@@ -128,7 +128,7 @@ mod tests {
         relay.share_out(None, Some(2));
         let mut controls: Vec<_> = std::iter::from_fn(|| tunnel.try_enter().ok()).collect();
         assert_eq!(controls.len(), 2);
-        let places = Places::new(&Arc::new(()));
+        let places = Places::new(Arc::new(()));
         let _data = [places.one().unwrap(), places.one().unwrap()];
         assert!(tunnel.try_enter().is_err(), "two control connections are all");
         controls.pop();

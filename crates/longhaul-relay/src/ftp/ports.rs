@@ -29,7 +29,10 @@ pub(super) fn listen(
         let found = first_free(local, [0], options, protocol)?;
         return found.map(|(_, socket)| socket).ok_or("no port is free".into());
     };
-    check(local.ip(), ports)?;
+    // First of all, because a client may ask for many.
+    if FULL.has(local.ip(), ports, Instant::now()) {
+        return Err(none_free(ports));
+    }
     let order = LATEST.order(ports, RandomState::new().hash_one(()));
     let Some((port, socket)) = first_free(local, order, options, protocol)? else {
         FULL.add(local.ip(), ports, Instant::now());
@@ -37,14 +40,6 @@ pub(super) fn listen(
     };
     LATEST.add(port);
     Ok(socket)
-}
-
-/// Fails if no port of `ports` on `ip` was free a moment ago.
-///
-/// # Errors
-/// The text goes to the client.
-pub(super) fn check(ip: IpAddr, ports: &RangeInclusive<u16>) -> Result<(), String> {
-    if FULL.has(ip, ports, Instant::now()) { Err(none_free(ports)) } else { Ok(()) }
 }
 
 fn none_free(ports: &RangeInclusive<u16>) -> String {

@@ -1,7 +1,9 @@
 //! Tells of data connections whose dial failed, which views show as the problem of their tunnel.
 
+use crate::live::data_peer::Naming;
 use crate::live::failure_kind::FailureKind;
 use crate::live::flow::Flow;
+use crate::lock::lock;
 use crate::reach::dial::Unanswered;
 use crate::state::served_tunnel::ServedTunnel;
 use std::sync::Arc;
@@ -22,8 +24,8 @@ pub(crate) fn note_failed_dial(tunnel: &Arc<ServedTunnel>, flow: &Flow, unanswer
     let is_turned = flow.client.is_turned();
     tokio::spawn(async move {
         sleep(REPLY_TIME).await;
-        let is_expected = if is_turned { naming.is_over() } else { naming.is_refused() };
-        if !is_expected {
+        let is_expected = |naming: &Naming| if is_turned { naming.is_over } else { naming.is_refused };
+        if !is_expected(&lock(&naming)) {
             note(&tunnel, what);
         }
     });
@@ -42,7 +44,7 @@ mod tests {
     use super::*;
     use crate::leg::stream;
     use crate::live::client::Client;
-    use crate::live::data_peer::{DataPeer, Naming};
+    use crate::live::data_peer::DataPeer;
     use crate::state::shared::Relay;
     use longhaul_config::Tunnel;
     use std::sync::Mutex;
@@ -50,16 +52,16 @@ mod tests {
     use tokio::sync::watch;
 
     /// Returns the problem three seconds after a dial that failed, and its count.
-    async fn told(kind: FailureKind, is_server: bool, before: fn(&Naming)) -> (Option<String>, u64) {
+    async fn told(kind: FailureKind, is_server: bool, before: fn(&mut Naming)) -> (Option<String>, u64) {
         let relay = Relay::new(1000);
         let (accept, peer) = stream::pair();
-        let (naming, address) = (Arc::<Naming>::default(), peer.local_addr().unwrap());
+        let (naming, address) = (Arc::<Mutex<Naming>>::default(), peer.local_addr().unwrap());
         let (has_dialled, met) = (watch::channel(false).0, Mutex::new(None));
         let client = Client::Data(Box::new(DataPeer { address, is_server, naming: naming.clone(), has_dialled, met }));
         let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("files", address, Vec::new())));
         let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, client, &Arc::new(accept));
         note_failed_dial(&tunnel, &flow, &Unanswered { why: "10.20.20.20:6899".into(), kind, address: None });
-        before(&naming);
+        before(&mut lock(&naming));
         sleep(Duration::from_secs(3)).await;
         (tunnel.data_problem.view().map(|view| view.what), tunnel.counters.ftp_unused.load(Relaxed))
     }
@@ -69,9 +71,9 @@ mod tests {
         let problem = (Some("dial failed: 10.20.20.20:6899".to_string()), 1);
         for is_server in [false, true] {
             assert_eq!(told(FailureKind::Refused, is_server, |_| {}).await, problem);
-            assert_eq!(told(FailureKind::NoAnswer, is_server, Naming::refuse).await, problem);
+            assert_eq!(told(FailureKind::NoAnswer, is_server, |naming| naming.is_refused = true).await, problem);
         }
-        assert_eq!(told(FailureKind::Refused, false, Naming::refuse).await, (None, 0));
-        assert_eq!(told(FailureKind::Refused, true, Naming::end).await, (None, 0));
+        assert_eq!(told(FailureKind::Refused, false, |naming| naming.is_refused = true).await, (None, 0));
+        assert_eq!(told(FailureKind::Refused, true, |naming| naming.is_over = true).await, (None, 0));
     }
 }

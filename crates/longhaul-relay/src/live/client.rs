@@ -4,7 +4,7 @@ use crate::live::data_peer::{DataPeer, Met, Naming};
 use crate::lock::lock;
 use longhaul_core::ftp::Transfer;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Who began a flow. As small as its address, because every idle flow has one.
 #[derive(Debug)]
@@ -43,23 +43,19 @@ impl Client {
 
     /// Returns the proxy's connection, unless the client connected to us.
     pub(crate) fn via(&self) -> Option<&Via> {
-        match self {
-            Client::Direct(_) | Client::Own(_) | Client::Data(_) => None,
-            Client::Via(via) => Some(via),
-        }
+        let Client::Via(via) = self else { return None };
+        Some(via)
     }
 
     /// Returns what the control connection knows of an FTP data connection.
-    pub(crate) fn naming(&self) -> Option<&Arc<Naming>> {
-        match self {
-            Client::Data(peer) => Some(&peer.naming),
-            Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
-        }
+    pub(crate) fn naming(&self) -> Option<&Arc<Mutex<Naming>>> {
+        let Client::Data(peer) = self else { return None };
+        Some(&peer.naming)
     }
 
     /// Returns the command that uses an FTP data connection, once it is known.
     pub(crate) fn transfer(&self) -> Option<Transfer> {
-        self.naming().and_then(|naming| naming.get())
+        lock(self.naming()?).transfer.clone()
     }
 
     /// Tells an FTP control connection that the dial for its data connection has connected or failed.
@@ -71,10 +67,8 @@ impl Client {
 
     /// Takes the connection with the other side of an FTP data connection, if that side came to us, too.
     pub(crate) fn take_met(&self) -> Option<Met> {
-        match self {
-            Client::Data(peer) => lock(&peer.met).take(),
-            Client::Direct(_) | Client::Own(_) | Client::Via(_) => None,
-        }
+        let Client::Data(peer) = self else { return None };
+        lock(&peer.met).take()
     }
 
     /// Whether it came to an FTP data listener.
