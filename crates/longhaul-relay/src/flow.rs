@@ -22,10 +22,7 @@ use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::{Level, debug, enabled, warn};
-
-/// Bytes below which a flow ends too soon for its congestion counters to mean anything.
-const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
+use tracing::{debug, warn};
 
 /// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
 /// read. `permit` is dropped when the flow and its FTP data connections are over.
@@ -57,13 +54,15 @@ pub(crate) fn run(
         live.flow.ended(how);
         let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
         live.flow.counters.ended(how);
-        let ends = Ends::conclude(&end, &accept, dial.as_deref());
+        // Prepares the sockets so that closing them tells the peers how the flow ended. The close comes next.
+        let dial_end = dial.as_deref().map(|dial| LegEnd::conclude(dial, Leg::Dial, &end));
+        let accept_end = LegEnd::conclude(&accept, Leg::Accept, &end);
         // Closed at once, because `conclude` prepared the close for the state that the kernel just reported. Closed
         // before the permit is dropped, because the permit stands for their descriptors.
         drop((accept, dial));
         // The verifier logs what its probes find.
         if !live.flow.client.is_own() {
-            ends.log(&live.relay, &end);
+            end.log(&live.relay, &accept_end, dial_end.as_ref());
         }
         drop(live);
         drop(permit);
@@ -226,32 +225,6 @@ fn begin_to_carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Str
     relay.sweep.begin(flow);
     relay.governor.begin(flow);
     Legs { relay, flow, accept, dial }
-}
-
-/// Both legs at the end of a flow, as the kernel reports them.
-struct Ends {
-    accept: LegEnd,
-    dial: Option<LegEnd>,
-}
-
-impl Ends {
-    /// Prepares the sockets so that closing them tells the peers how the flow ended. The close comes next.
-    fn conclude(end: &FlowEnd<'_>, accept: &Stream, dial: Option<&Stream>) -> Ends {
-        let dial = dial.map(|dial| LegEnd::conclude(dial, Leg::Dial, end));
-        Ends { accept: LegEnd::conclude(accept, Leg::Accept, end), dial }
-    }
-
-    fn log(&self, relay: &Relay, end: &FlowEnd<'_>) {
-        if enabled!(Level::INFO) {
-            end.log(&self.accept, self.dial.as_ref());
-        }
-        if end.tally.up + end.tally.down > MIN_DIAGNOSIS_BYTES {
-            // The dial leg comes first, because only one of them is logged per second.
-            for (leg, of) in [(self.dial.as_ref(), Leg::Dial), (Some(&self.accept), Leg::Accept)] {
-                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &end.flow.tunnel, of));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// The set. Its descriptor is readable when a connection in it has changed.
 #[derive(Debug)]
@@ -49,12 +49,6 @@ impl HangupSet {
     }
 }
 
-impl AsFd for HangupSet {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 impl AsRawFd for HangupSet {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
@@ -69,6 +63,7 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
     use std::time::{Duration, Instant};
 
     #[test]

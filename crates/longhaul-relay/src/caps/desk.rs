@@ -133,23 +133,12 @@ impl Shared {
     /// Returns the tunnels of the live flows, by name; for each name that of the oldest flow.
     pub(super) fn tunnels_of_flows(&self) -> HashMap<String, Arc<Tunnel>> {
         let mut tunnels = HashMap::new();
-        self.each_flow(|flow| {
+        self.registry.each(|flow| {
             if !tunnels.contains_key(&flow.tunnel.name) {
                 tunnels.insert(flow.tunnel.name.clone(), flow.tunnel.clone());
             }
         });
         tunnels
-    }
-
-    /// Calls `each` for every live flow.
-    pub(super) fn each_flow(&self, mut each: impl FnMut(&Arc<Flow>)) {
-        let mut from = 0;
-        loop {
-            let chunk = self.registry.chunk(from);
-            let Some(last) = chunk.last() else { return };
-            from = last.number + 1;
-            chunk.iter().for_each(&mut each);
-        }
     }
 }
 

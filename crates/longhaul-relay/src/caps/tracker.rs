@@ -140,7 +140,7 @@ impl Tracker {
         self.numbers.clear();
         let members = up.into_iter().zip(down).map(|(up, down)| [up, down]);
         let mut known: HashMap<u64, [Member; 2]> = flows.iter().map(|flow| flow.number).zip(members).collect();
-        self.shared.clone().each_flow(|flow| {
+        self.shared.clone().registry.each(|flow| {
             if flow.is_connected() && !flow.has_ended() {
                 self.follow_for(flow, before, known.remove(&flow.number), now);
             }
@@ -158,7 +158,7 @@ impl Tracker {
             Leg::ALL.into_iter().for_each(|sink| pace(flow, sink, own));
         }
         if let Some(rule) = has_look {
-            let begin = |source| Member::begin(rule, own, now, taken(flow, source), own);
+            let begin = |source| Member::begin(rule, own, now, flow.taken(source), own);
             let members = known.unwrap_or_else(|| sources(flow).map(begin));
             self.add(flow.clone(), members.map(|member| member.below(rule, own)));
         }
@@ -220,18 +220,9 @@ impl Tracker {
     }
 }
 
-/// Returns the number of bytes that the sink of the direction out of `source` has taken.
-fn taken(flow: &Flow, source: Leg) -> u64 {
-    let tally = flow.tally();
-    match source {
-        Leg::Accept => tally.up,
-        Leg::Dial => tally.down,
-    }
-}
-
 /// Samples the direction of `flow` out of `source`.
 fn sample(flow: &Flow, source: Leg, member: &Member) -> Sample {
-    let taken = taken(flow, source);
+    let taken = flow.taken(source);
     // Read after `taken`, so that bytes that move meanwhile count as unsent, and are sent at the next look.
     let waits = |flow: &Flow| unsent(flow.stream(source.other())?.as_fd()).ok();
     let unsent = if taken == member.sent() { 0 } else { waits(flow).unwrap_or(0) };

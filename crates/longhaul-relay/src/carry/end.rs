@@ -34,8 +34,8 @@ pub(crate) struct FlowEnd<'a> {
 
 impl FlowEnd<'_> {
     /// Writes the flow's one line, with what the kernel knows of the legs. Unknown fields are left out, such as all
-    /// fields of a `dial` leg that was never connected.
-    pub(crate) fn log(&self, accept: &LegEnd, dial: Option<&LegEnd>) {
+    /// fields of a `dial` leg that was never connected. Logs a warning if a buffer limited one of the legs.
+    pub(crate) fn log(&self, relay: &Relay, accept: &LegEnd, dial: Option<&LegEnd>) {
         let FlowEnd { flow, tally, how } = *self;
         let next_hop = flow.next_hop();
         info!(
@@ -62,6 +62,12 @@ impl FlowEnd<'_> {
             dial_congestion = dial.and_then(|dial| dial.congestion.as_deref()).map(display),
             "flow ended"
         );
+        if tally.up + tally.down > MIN_DIAGNOSIS_BYTES {
+            // The dial leg comes first, because only one of them is logged per second.
+            for (leg, of) in [(dial, Leg::Dial), (Some(accept), Leg::Accept)] {
+                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &flow.tunnel, of));
+            }
+        }
     }
 }
 
@@ -113,7 +119,7 @@ impl LegEnd {
 
     /// Logs a warning that names the buffer that limited a long path, if one did. It relies on a measurement, not on a
     /// comparison of buffers with the BDP. At most once a second for each tunnel.
-    pub(crate) fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg) {
+    fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg) {
         let Some(small) = limiting_buffer(&sample(&self.info), self.was_full_under_way) else { return };
         if relay.lines.limit.pass(&tunnel.name, Instant::now()).is_none() {
             return;
@@ -144,6 +150,9 @@ impl LegEnd {
         findings::path_rate(&sample(&self.info), self.sent, self.lasted).map(|rate| (rate / 1000) as f64 / 1e3)
     }
 }
+
+/// Bytes below which a flow ends too soon for its congestion counters to mean anything.
+const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
 
 /// Names the legs whose peers got every byte and a FIN before the flow broke, and therefore no RST.
 fn untold(accept: &LegEnd, dial: Option<&LegEnd>) -> Option<&'static str> {

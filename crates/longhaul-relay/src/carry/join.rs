@@ -289,23 +289,13 @@ impl<'a> Both<'a> {
     }
 }
 
-/// The watches of legs that close. Most flows need none.
+/// The watches of legs that close, by leg. Most flows need none.
 #[derive(Default)]
-struct Closings {
-    accept: Option<Box<Closing>>,
-    dial: Option<Box<Closing>>,
-}
+struct Closings([Option<Box<Closing>>; 2]);
 
 impl Closings {
-    fn of(&mut self, leg: Leg) -> &mut Option<Box<Closing>> {
-        match leg {
-            Leg::Accept => &mut self.accept,
-            Leg::Dial => &mut self.dial,
-        }
-    }
-
     fn begin(&mut self, legs: &Legs<'_>, leg: Leg) -> &mut Closing {
-        self.of(leg).get_or_insert_with(|| Box::new(Closing::new(&legs.relay.hangups, legs.of(leg))))
+        self.0[leg as usize].get_or_insert_with(|| Box::new(Closing::new(&legs.relay.hangups, legs.of(leg))))
     }
 }
 

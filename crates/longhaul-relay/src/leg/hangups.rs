@@ -60,13 +60,13 @@ impl Hangups {
     /// Creates the set and the task that reads it.
     fn start(self: &Arc<Hangups>) -> Option<Arc<HangupSet>> {
         let set = Arc::new(HangupSet::new().ok()?);
-        let readable = watched(Shared(set.clone()), Interest::READABLE).ok()?;
+        let readable = watched(set.clone(), Interest::READABLE).ok()?;
         let hangups = Arc::downgrade(self);
         tokio::spawn(async move {
             while let (Ok(mut ready), Some(hangups)) = (readable.readable().await, hangups.upgrade()) {
                 // Before the set is read, so that a later change makes it readable again.
                 ready.clear_ready();
-                hangups.wake(&readable.get_ref().0);
+                hangups.wake(readable.get_ref());
             }
         });
         Some(set)
@@ -106,14 +106,5 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.hangups.legs().watched.remove(&self.key);
-    }
-}
-
-/// The set as a type that tokio accepts.
-struct Shared(Arc<HangupSet>);
-
-impl std::os::fd::AsRawFd for Shared {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.0.as_raw_fd()
     }
 }

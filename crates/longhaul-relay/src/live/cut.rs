@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 /// The order to cut one flow, given or not.
 #[derive(Debug, Default)]
 pub(crate) struct Cut {
-    /// One of [`NONE`], [`ALL`] and [`ONE`].
+    /// 0, or the given [`Order`].
     order: AtomicU8,
     waker: OnceLock<Waker>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Every flow, because the process ends.
-    All,
+    All = 1,
     /// This flow.
     One,
 }
@@ -29,11 +29,7 @@ pub(super) enum Order {
 impl Cut {
     /// Gives the order. Later orders change nothing.
     pub(super) fn give(&self, order: Order) {
-        let order = match order {
-            Order::All => ALL,
-            Order::One => ONE,
-        };
-        if self.order.compare_exchange(NONE, order, SeqCst, SeqCst).is_ok() {
+        if self.order.compare_exchange(0, order as u8, SeqCst, SeqCst).is_ok() {
             fence(SeqCst);
             self.waker.get().into_iter().for_each(Waker::wake_by_ref);
         }
@@ -52,16 +48,12 @@ impl Cut {
             fence(SeqCst);
         }
         match self.order.load(SeqCst) {
-            ALL => Poll::Ready(How::Cut),
-            ONE => Poll::Ready(How::Killed),
-            _ => Poll::Pending,
+            0 => Poll::Pending,
+            order if order == Order::All as u8 => Poll::Ready(How::Cut),
+            _ => Poll::Ready(How::Killed),
         }
     }
 }
-
-const NONE: u8 = 0;
-const ALL: u8 = 1;
-const ONE: u8 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -13,8 +13,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Distributions {
     dial: Histogram,
-    accept_leg: OfLegs,
-    dial_leg: OfLegs,
+    /// By leg.
+    legs: [OfLegs; 2],
 }
 
 /// Distributions over one of the two legs of the flows.
@@ -50,7 +50,7 @@ impl Default for Distributions {
             ended_retransmitted: AtomicU64::new(0),
             shown_retransmitted: AtomicU64::new(0),
         };
-        Distributions { dial: Histogram::new(&TIMES), accept_leg: of_legs(), dial_leg: of_legs() }
+        Distributions { dial: Histogram::new(&TIMES), legs: [of_legs(), of_legs()] }
     }
 }
 
@@ -104,10 +104,7 @@ impl Distributions {
     }
 
     fn of(&self, leg: Leg) -> &OfLegs {
-        match leg {
-            Leg::Accept => &self.accept_leg,
-            Leg::Dial => &self.dial_leg,
-        }
+        &self.legs[leg as usize]
     }
 }
 

@@ -39,13 +39,11 @@ pub(crate) struct Flow {
     /// Weak, so that the flow's task closes the sockets even while others look at the flow.
     accept: Weak<Stream>,
     dialled: OnceLock<Dialled>,
-    /// Number of bytes that the sinks have taken, by direction.
-    up: AtomicU64,
-    down: AtomicU64,
-    /// Whether the pump of each direction waits for its sink.
-    up_blocked: AtomicBool,
-    down_blocked: AtomicBool,
-    /// The legs whose FIN was passed on: 1 is the accept leg's, 2 the dial leg's.
+    /// Number of bytes that the sink of each direction has taken, by the direction's source.
+    carried: [AtomicU64; 2],
+    /// Whether the pump of each direction waits for its sink, by its source.
+    blocked: [AtomicBool; 2],
+    /// The legs whose FIN was passed on, one bit each.
     fins: AtomicU8,
     how: OnceLock<How>,
 }
@@ -154,10 +152,8 @@ impl Flow {
             pulse: Pulse::new(),
             accept: Arc::downgrade(accept),
             dialled: OnceLock::new(),
-            up: AtomicU64::new(0),
-            down: AtomicU64::new(0),
-            up_blocked: AtomicBool::new(false),
-            down_blocked: AtomicBool::new(false),
+            carried: Default::default(),
+            blocked: Default::default(),
             fins: AtomicU8::new(0),
             how: OnceLock::new(),
         }
@@ -176,32 +172,27 @@ impl Flow {
 
     /// Records that the sink of the direction out of `source` has taken `bytes` so far.
     pub(crate) fn carried(&self, source: Leg, bytes: u64) {
-        match source {
-            Leg::Accept => self.up.store(bytes, Relaxed),
-            Leg::Dial => self.down.store(bytes, Relaxed),
-        }
+        self.carried[source as usize].store(bytes, Relaxed);
+    }
+
+    /// Returns the number of bytes that the sink of the direction out of `source` has taken so far.
+    pub(crate) fn taken(&self, source: Leg) -> u64 {
+        self.carried[source as usize].load(Relaxed)
     }
 
     /// Records that the pump out of `source` begins or ends to wait for its sink.
     pub(crate) fn set_blocked(&self, source: Leg, is_blocked: bool) {
-        self.blocked(source).store(is_blocked, Relaxed);
+        self.blocked[source as usize].store(is_blocked, Relaxed);
     }
 
     /// Whether the pump out of `source` waits for its sink.
     pub(crate) fn is_blocked(&self, source: Leg) -> bool {
-        self.blocked(source).load(Relaxed)
-    }
-
-    fn blocked(&self, source: Leg) -> &AtomicBool {
-        match source {
-            Leg::Accept => &self.up_blocked,
-            Leg::Dial => &self.down_blocked,
-        }
+        self.blocked[source as usize].load(Relaxed)
     }
 
     /// Records that the FIN of `source` was passed on.
     pub(crate) fn passed_fin(&self, source: Leg) {
-        self.fins.fetch_or(fin_of(source), Relaxed);
+        self.fins.fetch_or(1 << source as u8, Relaxed);
     }
 
     /// Records why the flow ended. Only the first call has an effect.
@@ -231,7 +222,7 @@ impl Flow {
 
     /// Returns the number of bytes that it has carried so far.
     pub(crate) fn tally(&self) -> Tally {
-        Tally { up: self.up.load(Relaxed), down: self.down.load(Relaxed) }
+        Tally { up: self.taken(Leg::Accept), down: self.taken(Leg::Dial) }
     }
 
     /// Returns the next hop that answered, and its address.
@@ -305,16 +296,9 @@ impl Flow {
     }
 }
 
-/// Returns the bit of a leg's FIN in [`Flow::fins`].
-fn fin_of(leg: Leg) -> u8 {
-    match leg {
-        Leg::Accept => ACCEPT_FIN,
-        Leg::Dial => DIAL_FIN,
-    }
-}
-
-const ACCEPT_FIN: u8 = 1;
-const DIAL_FIN: u8 = 2;
+/// The bits of the legs in [`Flow::fins`].
+const ACCEPT_FIN: u8 = 1 << Leg::Accept as u8;
+const DIAL_FIN: u8 = 1 << Leg::Dial as u8;
 
 #[cfg(test)]
 mod tests {

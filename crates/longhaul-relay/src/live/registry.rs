@@ -102,25 +102,31 @@ impl Registry {
     /// Returns every live flow. A flow that begins or ends meanwhile may be in it or not.
     pub(crate) fn snapshot(&self) -> Vec<FlowState> {
         let mut states = Vec::new();
-        self.each(0, usize::MAX, |flow| states.push(flow.state()));
+        self.each(|flow| states.push(flow.state()));
         states
     }
 
     /// Observes the legs of up to `max` of the oldest flows from number `from` on, for the distributions of their tunnels. Returns
     /// the number from which to go on.
     pub(crate) fn sample(&self, from: u64, max: usize) -> u64 {
-        self.each(from, max, Flow::sample)
+        self.some(from, max, |flow| flow.sample())
+    }
+
+    /// Visits every live flow, the oldest first. A flow that begins or ends meanwhile may be visited or not.
+    pub(crate) fn each(&self, visit: impl FnMut(&Arc<Flow>)) {
+        self.some(0, usize::MAX, visit);
     }
 
     /// Visits up to `max` of the oldest flows from number `from` on. Returns the number from which to go on: 0 after the last flow.
-    fn each(&self, mut from: u64, max: usize, mut visit: impl FnMut(&Flow)) -> u64 {
+    fn some(&self, mut from: u64, max: usize, mut visit: impl FnMut(&Arc<Flow>)) -> u64 {
         let mut left = max;
         while left > 0 {
-            let mut chunk = self.chunk(from);
-            chunk.truncate(left);
+            let take = left.min(CHUNK);
+            let chunk: Vec<Arc<Flow>> =
+                lock(&self.lists).flows.range(from..).take(take).map(|(_, flow)| flow.clone()).collect();
             let Some(last) = chunk.last() else { return 0 };
             (from, left) = (last.number + 1, left - chunk.len());
-            chunk.iter().for_each(|flow| visit(flow));
+            chunk.iter().for_each(&mut visit);
         }
         from
     }
@@ -134,12 +140,7 @@ impl Registry {
     /// Cuts every flow, including those that begin from now on.
     pub(crate) fn cut_all(&self) {
         lock(&self.lists).is_cut = true;
-        self.each(0, usize::MAX, |flow| flow.cut.give(Order::All));
-    }
-
-    /// Returns up to [`CHUNK`] of the oldest flows from number `from` on.
-    pub(crate) fn chunk(&self, from: u64) -> Vec<Arc<Flow>> {
-        lock(&self.lists).flows.range(from..).take(CHUNK).map(|(_, flow)| flow.clone()).collect()
+        self.each(|flow| flow.cut.give(Order::All));
     }
 
     /// Tells the sweep that an idle flow moves bytes again.
@@ -202,9 +203,9 @@ mod tests {
         let numbers: Vec<u64> = registry.snapshot().iter().map(|state| state.flow).collect();
         assert_eq!(numbers, (2..=FLOWS).collect::<Vec<u64>>());
         let mut some = Vec::new();
-        assert_eq!(registry.each(3, 300, |flow| some.push(flow.number)), 303);
+        assert_eq!(registry.some(3, 300, |flow| some.push(flow.number)), 303);
         assert_eq!(some, (3..303).collect::<Vec<u64>>());
-        assert_eq!(registry.each(303, usize::MAX, |_| {}), 0, "the last flow was visited");
+        assert_eq!(registry.some(303, usize::MAX, |_| {}), 0, "the last flow was visited");
         assert!(!registry.kill(1) && registry.kill(2));
         registry.cut_all();
         assert_eq!(flows[1].cut.given().await, How::Killed);

@@ -53,20 +53,14 @@ impl Load {
     /// Counts the flows of `registry` by address. Makes no system call. Locks the registry as a view does.
     pub(super) fn count(&mut self, registry: &Registry) {
         let mut dialled: BTreeMap<(Option<IpAddr>, SocketAddr), u64> = BTreeMap::new();
-        let mut from = 0;
-        loop {
-            let chunk = registry.chunk(from);
-            let Some(last) = chunk.last() else { break };
-            from = last.number + 1;
-            for flow in &chunk {
-                if let Some((_, address)) = flow.next_hop() {
-                    *dialled.entry((flow.tunnel.source, address)).or_default() += 1;
-                }
-                if flow.client.is_data() {
-                    self.flows = self.flows.saturating_sub(1);
-                }
+        registry.each(|flow| {
+            if let Some((_, address)) = flow.next_hop() {
+                *dialled.entry((flow.tunnel.source, address)).or_default() += 1;
             }
-        }
+            if flow.client.is_data() {
+                self.flows = self.flows.saturating_sub(1);
+            }
+        });
         let dialled = dialled.into_iter();
         self.dialled = dialled.map(|((source, address), flows)| AddressLoad { source, address, flows }).collect();
     }
