@@ -107,7 +107,10 @@ const ADVICE: &[(&str, &str)] = &[
         "the address to listen on is part of `--listen ADDR:PORT`, the address to dial from is `--source ADDR` (in a file: \
          `listen`, `source`)",
     ),
-    ("check-timeout", "it is gone, because a check waits for check_interval, at least 1s and at most 3s; delete the line"),
+    (
+        "check-timeout",
+        "it is gone, because a check waits for check_interval, at least 1s and at most 3s; delete the line",
+    ),
     (
         "fork",
         "not needed: connections are served at the same time; `--max-flows` limits their number (in a file: `max_flows`)",

@@ -291,7 +291,7 @@ mod tests {
         let mut got = Vec::new();
         let read = tokio::task::spawn_blocking(move || (client.read_to_end(&mut got).unwrap_err().kind(), got)).await;
         assert_eq!(read.unwrap(), (ErrorKind::ConnectionReset, b"answer".to_vec()));
-        assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.carried().down), (1, 6));
+        assert_eq!((relay.counters.reset_by_peer.load(Relaxed), relay.counter_values().bytes_down), (1, 6));
     }
 
     /// A client of FTP whose reset comes with the dial: its bytes go through the rewriting all the same.

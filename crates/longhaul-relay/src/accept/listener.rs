@@ -87,7 +87,7 @@ fn start(
     if listening.is_held {
         catch_up(relay, &tunnel.settings, &accept, peer);
     }
-    let is_own = relay.own_probes.accepted(peer);
+    let is_own = relay.probes.own.accepted(peer);
     let expected = if is_own { Some(Asks::OwnProbe) } else { tunnel.settings.proxy_in.map(Asks::Header) };
     // Before the socket is registered with the runtime, so that a flood of refused clients uses no epoll watches.
     if !is_own && (!is_allowed(relay, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit)) {

@@ -65,7 +65,7 @@ async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) 
             accept.note_received_beside(header.bytes as i64);
             Ok(client_of(header, *peer))
         }
-        (Found::Preface(PrefaceKind::Probe(preface)), _) if relay.own_probes.admit(*peer, &preface.nonce) => {
+        (Found::Preface(PrefaceKind::Probe(preface)), _) if relay.probes.own.admit(*peer, &preface.nonce) => {
             Ok(Client::Own(Box::new(*peer)))
         }
         (Found::NoHeader(why), _) => Err(why.to_string()),

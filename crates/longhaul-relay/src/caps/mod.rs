@@ -14,7 +14,6 @@
 
 mod clock;
 mod desk;
-mod pacing;
 mod rules;
 mod tracker;
 

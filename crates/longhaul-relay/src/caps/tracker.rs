@@ -4,8 +4,7 @@
 //! is left. With thousands of flows it looks less often, so that it never takes more than a few percent of a processor. A
 //! flow that has not moved a byte since the last look costs a few loads, any other one system call for each direction.
 
-use super::desk::{Begun, FEW, News, Offers, Shared, sources};
-use super::pacing::pace;
+use super::desk::{Begun, FEW, News, Offers, Shared, pace, sources};
 use super::rules::Rules;
 use crate::live::flow::Flow;
 use crate::lock::lock;

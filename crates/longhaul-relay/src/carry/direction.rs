@@ -101,11 +101,6 @@ impl<'a> Direction<'a> {
         self.legs.of(self.source.other())
     }
 
-    /// Records that the source broke. The bytes that it had sent are still delivered.
-    pub(super) fn source_broke(&mut self) {
-        self.source_is_broken = true;
-    }
-
     /// Stops the pump and discards the bytes that it holds.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
@@ -409,8 +404,7 @@ impl<'a> Direction<'a> {
 
 impl Drop for Direction<'_> {
     fn drop(&mut self) {
-        self.hold(0);
-        std::mem::replace(&mut self.buffer, Buffer::Empty).discard(&self.legs.relay.pool);
+        self.stop();
     }
 }
 

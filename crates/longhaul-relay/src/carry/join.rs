@@ -240,7 +240,8 @@ impl<'a> Both<'a> {
             None => {
                 self.broken = Some(broken);
                 self.out_of(broken.leg.other()).stop();
-                self.out_of(broken.leg).source_broke();
+                // The bytes that it had sent are still delivered.
+                self.out_of(broken.leg).source_is_broken = true;
             }
             // The direction out of the leg has come to its end.
             Some(first) if first.leg == broken.leg => self.out_of(broken.leg).stop(),

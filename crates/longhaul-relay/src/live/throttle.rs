@@ -2,7 +2,7 @@
 
 use crate::lock::lock;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -119,7 +119,7 @@ impl Throttles {
     /// Like [`pass`](Throttles::pass), for a line of several kinds that do not hold each other back. `kind` is its field
     /// `reason`.
     pub(crate) fn pass_kind(&self, tunnel: &str, kind: &'static str, now: Instant) -> Option<u64> {
-        let mut tunnels = self.tunnels();
+        let mut tunnels = lock(&self.tunnels);
         if !tunnels.contains_key(tunnel) {
             tunnels.insert(tunnel.into(), Kinds::new());
         }
@@ -135,7 +135,7 @@ impl Throttles {
     /// Returns whether lines of other tunnels are still held back.
     fn flush(&self, due: Instant) -> bool {
         let mut is_left = false;
-        for (tunnel, kinds) in self.tunnels().iter_mut() {
+        for (tunnel, kinds) in lock(&self.tunnels).iter_mut() {
             for (kind, throttle) in kinds {
                 match throttle.take(due) {
                     Some(more) => {
@@ -147,10 +147,6 @@ impl Throttles {
             }
         }
         is_left
-    }
-
-    fn tunnels(&self) -> MutexGuard<'_, HashMap<String, Kinds>> {
-        lock(&self.tunnels)
     }
 }
 

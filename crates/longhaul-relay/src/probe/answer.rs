@@ -78,7 +78,7 @@ fn is_from_here(relay: &Relay, flow: &Flow, accept: &Stream) -> bool {
     }
     // Not always the address that the client connected to: a connection to a secondary address comes from the primary one.
     let peer = SockRef::from(accept).peer_addr().ok().and_then(|peer| peer.as_socket());
-    peer.is_some_and(|peer| relay.tunnels.loop_guard.has_here(peer) == Ok(true))
+    peer.is_some_and(|peer| relay.tunnels.loop_guard.here.has(peer) == Ok(true))
 }
 
 /// Answer to a preface.
@@ -108,7 +108,7 @@ pub(crate) async fn answer(legs: &Legs<'_>, found: Found, bytes: usize) -> Answe
 async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
     let Legs { relay, flow, accept, dial } = *legs;
     let admitted = match course(legs.tunnel(), preface, || is_from_here(relay, flow, accept)) {
-        Course::PassOn(hops) if proof::is_wanted(relay, flow) => {
+        Course::PassOn(hops) if proof::wanted(relay, flow).is_some() => {
             admit_to_pass_on(relay, flow, accept, preface).await.map(|()| hops)
         }
         Course::PassOn(hops) if may_pass_on(relay, flow) => {
@@ -139,7 +139,7 @@ async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
 /// It may not be passed on. The flow ends this way.
 async fn admit_to_pass_on(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), How> {
     if let Err(why) = proof::ask(relay, flow, accept, preface).await {
-        return Err(refuse_unproven(relay, flow, accept, Unproven { preface, why }).await);
+        return Err(refuse_unproven(relay, flow, accept, preface, why).await);
     }
     if !may_pass_on(relay, flow) {
         refused(relay, flow, TOO_MANY);
@@ -150,17 +150,11 @@ async fn admit_to_pass_on(relay: &Relay, flow: &Flow, accept: &Stream, preface: 
     Ok(())
 }
 
-/// A probe whose prober has not proved the key.
-struct Unproven<'a> {
-    preface: &'a Preface,
-    why: &'static str,
-}
-
 /// Tells the prober that it has not proved the key, and nothing else.
-async fn refuse_unproven(relay: &Relay, flow: &Flow, accept: &Stream, probe: Unproven<'_>) -> How {
+async fn refuse_unproven(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface, why: &str) -> How {
     flow.counters.count(|counters| &counters.probes_unproven);
-    refused(relay, flow, probe.why);
-    let _ = timeout(FAREWELL_TIME, converse(accept, bare_report(probe.preface, Next::Unproven), None)).await;
+    refused(relay, flow, why);
+    let _ = timeout(FAREWELL_TIME, converse(accept, bare_report(preface, Next::Unproven), None)).await;
     How::ProbeRefused
 }
 
@@ -265,7 +259,7 @@ async fn take_probe(accept: &Stream) -> Option<Preface> {
 /// the echo and the receipt if the report says so.
 async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Option<&Stream>, preface: &Preface) -> How {
     if let Err(why) = proof::ask(relay, flow, accept, preface).await {
-        return refuse_unproven(relay, flow, accept, Unproven { preface, why }).await;
+        return refuse_unproven(relay, flow, accept, preface, why).await;
     }
     let (next, place) = admit_to_answer(relay, flow, accept, preface);
     let report = report(flow, preface, dial, next);
@@ -381,10 +375,7 @@ fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> 
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let dialled = flow.next_hop().map(|(_, address)| address.to_string());
     Report {
-        nonce: preface.nonce,
-        hops: preface.hops,
         dial: if dial.is_some() { Dial::Connected } else { Dial::NotDialled },
-        next,
         clock_us: u64::try_from(clock.as_micros()).unwrap_or(u64::MAX),
         dial_us: flow.dial_us().unwrap_or_else(|| micros(flow.began.elapsed())),
         rtt_us: micros(rtt),
@@ -392,7 +383,7 @@ fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> 
         name: name.trim().into(),
         version: env!("CARGO_PKG_VERSION").into(),
         next_hop: dialled.unwrap_or_default(),
-        why: String::new(),
+        ..bare_report(preface, next)
     }
 }
 

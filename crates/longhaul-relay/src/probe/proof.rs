@@ -9,20 +9,20 @@
 use crate::leg::stream::Stream;
 use crate::leg::talk::{poll_receive, send_all};
 use crate::live::flow::Flow;
-use crate::lock::lock;
 use crate::random;
 use crate::state::shared::Relay;
 use longhaul_core::wire::answer::{Frame, Frames, PROOF_BYTES};
 use longhaul_core::wire::probe::Preface;
-use longhaul_core::wire::proof::Challenge;
+use longhaul_core::wire::proof::{Challenge, Key};
 use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Whether the prober of `flow` has to prove the key. The daemon's own probes are known by their nonce.
-pub(super) fn is_wanted(relay: &Relay, flow: &Flow) -> bool {
-    !flow.client.is_own() && lock(&relay.probe_key).clone().is_some()
+/// Returns the key that the prober of `flow` has to prove, if there is one. The daemon's own probes are known by their nonce.
+pub(super) fn wanted(relay: &Relay, flow: &Flow) -> Option<Arc<Key>> {
+    relay.probes.key().filter(|_| !flow.client.is_own())
 }
 
 /// Waits until the prober with `preface` has proved the key, where there is one.
@@ -30,7 +30,7 @@ pub(super) fn is_wanted(relay: &Relay, flow: &Flow) -> bool {
 /// # Errors
 /// It has not. The text says how.
 pub(super) async fn ask(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), &'static str> {
-    let Some(key) = lock(&relay.probe_key).clone().filter(|_| !flow.client.is_own()) else { return Ok(()) };
+    let Some(key) = wanted(relay, flow) else { return Ok(()) };
     let random = random::bytes().map_err(|_| "no random bytes for a challenge")?;
     let challenge = Challenge { nonce: preface.nonce, hops: preface.hops, random };
     match timeout(PATIENCE, exchange(accept, challenge)).await {

@@ -1,7 +1,6 @@
 //! Probes a tunnel through its own listener again and again: one task a tunnel with `verify`, off the flows' way.
 
 use crate::live::verified::History;
-use crate::lock::lock;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::verify::{self, Findings, Plan};
@@ -80,7 +79,7 @@ impl Probed {
 
     /// Returns whether `address` does not belong to this host. False if the kernel does not say.
     fn is_elsewhere(&self, address: SocketAddr) -> bool {
-        self.relay.tunnels.loop_guard.has_here(address).is_ok_and(|is_here| !is_here)
+        self.relay.tunnels.loop_guard.here.has(address).is_ok_and(|is_here| !is_here)
     }
 
     fn left(&self, address: SocketAddr) {
@@ -94,7 +93,7 @@ impl Probed {
 
     /// Makes one probe and records its result.
     async fn probe(&self) {
-        let (key, are_known) = (lock(&self.relay.probe_key).clone(), self.history.relays_answered());
+        let (key, are_known) = (self.relay.probes.key(), self.history.relays_answered());
         self.probe_by(Plan { key, are_known, ..Plan::of_own(&self.tunnel.settings) }).await;
     }
 
@@ -102,7 +101,7 @@ impl Probed {
     /// about the tunnel.
     async fn probe_by(&self, plan: Plan) {
         // A backup relay listens on an address that it does not have yet.
-        match self.relay.tunnels.loop_guard.has_here(plan.address) {
+        match self.relay.tunnels.loop_guard.here.has(plan.address) {
             Ok(true) => self.returned(plan.address),
             Ok(false) => return self.left(plan.address),
             Err(err) => return self.hinder(err.to_string()),
@@ -159,7 +158,7 @@ impl Probed {
 
     async fn make(&self, plan: &Plan) -> Made {
         let was_accepted = Arc::new(AtomicBool::new(false));
-        let announce = |nonce, from: SocketAddr| self.relay.own_probes.announce(nonce, from, &was_accepted);
+        let announce = |nonce, from: SocketAddr| self.relay.probes.own.announce(nonce, from, &was_accepted);
         let findings = verify::run_announced(plan, announce).await;
         Made { findings, was_accepted: was_accepted.load(Relaxed) }
     }

@@ -6,7 +6,6 @@
 
 use crate::leg::stream::Stream;
 use crate::live::failure_kind::FailureKind;
-use crate::lock::lock;
 use crate::reach::connect::{self, Failure};
 use crate::state::hops::{Failed, Passed};
 use crate::state::served_tunnel::ServedTunnel;
@@ -107,8 +106,7 @@ async fn probe(
 ) -> Option<Result<Option<String>, Failed>> {
     let stream = TcpStream::from_std(stream.into_socket().into()).ok()?;
     let plan = Plan::of_next_hop(tunnel, address, tunnel.check.timeout());
-    let key = lock(&relay.probe_key).clone();
-    let findings = verify::run_on(&Plan { key, ..plan }, &stream).await;
+    let findings = verify::run_on(&Plan { key: relay.probes.key(), ..plan }, &stream).await;
     if findings.is_busy() {
         return None;
     }

@@ -56,10 +56,10 @@ impl Relay {
     pub fn apply(self: &Arc<Relay>, config: &Config) -> Result<Applied, Refused> {
         let key = config.probe.key_file.as_deref().map(verify::load_key).transpose().map_err(Refused::Key)?;
         // Before the first tunnel listens or is probed.
-        let old_key = std::mem::replace(&mut *lock(&self.probe_key), key.map(Arc::new));
+        let old_key = std::mem::replace(&mut *lock(&self.probes.key), key.map(Arc::new));
         let settings: Vec<Arc<Tunnel>> = config.tunnels.iter().cloned().map(Arc::new).collect();
         if let Err(err) = self.serve(&settings, config.resolver) {
-            *lock(&self.probe_key) = old_key;
+            *lock(&self.probes.key) = old_key;
             return Err(Refused::Bind(err));
         }
         self.governor.set(config.bandwidth.clone(), &settings);
@@ -197,10 +197,10 @@ fn open_all(
         let tunnel = &settings[*index];
         let opened = match step.opens() {
             None => return Ok(None),
-            Some(Opens::Free) => open::bind(tunnel),
+            Some(Opens::Free) => open::bind(tunnel, &[]),
             Some(Opens::Beside(beside)) => {
                 let beside = beside.iter().filter_map(|index| old[*index].listener.upgrade());
-                open::replace(tunnel, &beside.collect::<Vec<_>>())
+                open::bind(tunnel, &beside.collect::<Vec<_>>())
             }
             Some(Opens::Held(socket)) => open::adopt(tunnel, &listeners.activated[*socket]),
         };

@@ -11,7 +11,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -42,18 +42,25 @@ pub(super) fn dry_run(tunnel: &Tunnel) -> Result<(), BindError> {
     Ok(())
 }
 
-/// Listens for `tunnel`, whose options were [tried](dry_run), on an address that no listener of ours has.
+/// Listens for `tunnel`, whose options were [tried](dry_run). The listener replaces `old`, the listeners of ours whose addresses
+/// conflict with its own, if there are some. Both listen until the old ones have stopped serving, so no connection is refused in
+/// between. On IPv4 the kernel gives new handshakes to the new listener at once. On IPv6 it gives them to both, so the old listener
+/// serves them by the settings of the new tunnel. When the old listener closes, its unfinished handshakes are lost, unless the kernel
+/// moves them to the new one (net.ipv4.tcp_migrate_req = 1).
 ///
 /// # Errors
 /// The address cannot be listened on, or the kernel refused an option.
-pub(super) fn bind(tunnel: &Tunnel) -> Result<Listening, BindError> {
-    bind_with(tunnel, |_| Ok(()))
-}
-
-fn bind_with(tunnel: &Tunnel, prepare: Prepare) -> Result<Listening, BindError> {
-    let listening = listen(tunnel, &address_here(tunnel), prepare);
+pub(super) fn bind(tunnel: &Tunnel, old: &[Arc<Listening>]) -> Result<Listening, BindError> {
+    // Without it the new listener is refused, and the reload with it.
+    old.iter().for_each(|old| old.share(true));
+    let listening = listen(tunnel, &address_here(tunnel), !old.is_empty());
     let listening = listening.and_then(|socket| Listening::new(tunnel, socket, false));
-    listening.map_err(|err| BindError::new(tunnel, format!("listen on {}", tunnel.listen), err))
+    let new = listening.map_err(|err| BindError::new(tunnel, format!("listen on {}", tunnel.listen), err))?;
+    if !old.is_empty() {
+        // With the option the new listener would share its handshakes with the old ones (tried on 6.18: half each).
+        new.share(false);
+    }
+    Ok(new)
 }
 
 /// Listens on a socket from systemd, which keeps it too. An option that is no longer configured stays until systemd
@@ -71,26 +78,6 @@ pub(super) fn adopt(tunnel: &Tunnel, socket: &Activated) -> Result<Listening, Bi
     adopted.map_err(|err| BindError::new(tunnel, format!("use the socket from systemd for {}", tunnel.listen), err))
 }
 
-/// Opens a listener that replaces `old`, the listeners whose addresses conflict with its own. Both listen until the
-/// old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new handshakes
-/// to the new listener at once. On IPv6 it gives them to both, so the old listener serves them by the settings of
-/// the new tunnel. When the old listener closes, its unfinished handshakes are lost, unless the kernel moves them
-/// to the new one (net.ipv4.tcp_migrate_req = 1).
-///
-/// # Errors
-/// Those of [`bind`].
-pub(super) fn replace(tunnel: &Tunnel, old: &[Arc<Listening>]) -> Result<Listening, BindError> {
-    // Without it the new listener is refused, and the reload with it.
-    old.iter().for_each(|old| old.share(true));
-    let new = bind_with(tunnel, |socket| sockopt::set_reuse_port(socket, true))?;
-    // With the option the new listener would share its handshakes with the old ones (tried on 6.18: half each).
-    new.share(false);
-    Ok(new)
-}
-
-/// Prepares a socket before bind(2).
-type Prepare = fn(BorrowedFd<'_>) -> Result<(), SysError>;
-
 /// Returns the address on which `tunnel` listens on this host. On a host without IPv6, `[::]` becomes `0.0.0.0`.
 fn address_here(tunnel: &Tunnel) -> SocketAddr {
     let any = tunnel.listen;
@@ -103,12 +90,14 @@ fn address_here(tunnel: &Tunnel) -> SocketAddr {
     }
 }
 
-fn listen(tunnel: &Tunnel, address: &SocketAddr, prepare: Prepare) -> Result<Socket, SysError> {
+fn listen(tunnel: &Tunnel, address: &SocketAddr, is_beside: bool) -> Result<Socket, SysError> {
     let socket = setup::open(address, &tunnel.accept, Protocol::of(tunnel, Leg::Accept))?;
     // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT is set only to replace a listener of
     // our own, because it would let a second longhaul take half of the connections.
     sockopt::set_reuse_address(socket.as_fd())?;
-    prepare(socket.as_fd())?;
+    if is_beside {
+        sockopt::set_reuse_port(socket.as_fd(), true)?;
+    }
     if address.is_ipv6() {
         // `[::]` means every address, IPv4 included, regardless of net.ipv6.bindv6only.
         let only = !address.ip().is_unspecified();

@@ -2,7 +2,7 @@
 
 use crate::lock::lock;
 use longhaul_core::health::GoneAddress;
-use longhaul_sys::{Result, route};
+use longhaul_sys::Result;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -34,11 +34,6 @@ impl Absence {
         *gone = Some((address, since));
         Some(GoneAddress { ip, since })
     }
-}
-
-/// Whether the kernel lets a socket listen on an address that this host does not have.
-pub(super) fn may_come_later(ip: IpAddr) -> bool {
-    route::takes_foreign(ip)
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct LoopGuard {
     /// The addresses of each next hop at its last dial. Empty for a name that was not dialled yet.
     hops: Mutex<HashMap<NextHop, Vec<SocketAddr>>>,
-    here: Here,
+    /// Tells whether an address belongs to this host.
+    pub(crate) here: Here,
 }
 
 impl LoopGuard {
@@ -80,14 +81,6 @@ impl LoopGuard {
         Ok(false)
     }
 
-    /// Whether `address` belongs to this host.
-    ///
-    /// # Errors
-    /// The kernel did not say.
-    pub(crate) fn has_here(&self, address: SocketAddr) -> Result<bool> {
-        self.here.has(address)
-    }
-
     /// Whether `client` is one of `tunnel`'s next hops, on another host. Two relays that point at each other are such
     /// clients of each other.
     pub(crate) fn is_next_hop(&self, tunnel: &Tunnel, client: IpAddr) -> bool {
@@ -123,7 +116,7 @@ fn reaches(address: SocketAddr, listen: SocketAddr, here: impl FnOnce() -> Resul
 /// Tells the addresses of this host from others. It keeps a netlink socket, opened when first needed, so that a flow needs no
 /// descriptor for the question, except where AF_NETLINK is refused.
 #[derive(Debug, Default)]
-struct Here {
+pub(crate) struct Here {
     /// Locked while the kernel is asked.
     socket: Mutex<Option<RouteSocket>>,
     last_ipv4: Mutex<Last>,
@@ -139,7 +132,7 @@ impl Here {
     ///
     /// # Errors
     /// The kernel did not answer.
-    fn has(&self, address: SocketAddr) -> Result<bool> {
+    pub(crate) fn has(&self, address: SocketAddr) -> Result<bool> {
         let to = match address.ip().to_canonical() {
             IpAddr::V4(ip) => SocketAddr::from((ip, address.port())),
             // Without a zone connect(2) fails. The kernel would answer for any link.

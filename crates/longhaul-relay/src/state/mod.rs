@@ -20,10 +20,8 @@ pub(crate) mod served_tunnel;
 pub(crate) mod shared;
 mod silence;
 pub(crate) mod tunnels;
-mod views;
 mod waiting;
 
 pub use load::{AddressLoad, Load, TunnelLoad};
 pub use shared::Relay;
-pub use tunnels::Tunnels;
-pub use views::TunnelView;
+pub use tunnels::{TunnelView, Tunnels};

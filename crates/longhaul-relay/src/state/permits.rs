@@ -121,7 +121,8 @@ impl Drop for TunnelPermits {
 /// One flow's permit. Dropping it returns it, used or not, and notifies the waiting tunnels.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    of: Arc<TunnelPermits>,
+    /// The part of its tunnel.
+    pub(super) of: Arc<TunnelPermits>,
     /// Number of permits for data connections that it took, too.
     apart: u8,
     is_from_next_hop: bool,
@@ -130,11 +131,6 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Whether it is a permit of the tunnel that has the part `permits`.
-    pub(super) fn is_of(&self, permits: &Arc<TunnelPermits>) -> bool {
-        Arc::ptr_eq(&self.of, permits)
-    }
-
     /// Records that the flow's client is a next hop of its tunnel. Returns false when too many flows have such clients
     /// already.
     pub(crate) fn note_next_hop(&mut self) -> bool {

@@ -1,17 +1,25 @@
 //! Limits the probes that this process answers, so that whoever may connect cannot use them to load the WAN. A prober that does
 //! not send its payload keeps nobody out: [`longhaul_core::places`] decides who gives way.
 
+use crate::live::own_probes::OwnProbes;
 use crate::lock::lock;
 use longhaul_core::places::{self, Places};
 use longhaul_core::ration::{Ration, Shares};
 use longhaul_core::sources::Source;
+use longhaul_core::wire::proof::Key;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// The limits of all tunnels together, and what is used of them.
+/// The limits of all tunnels together, and the probers that are known.
 #[derive(Debug)]
-pub(crate) struct Probes(Mutex<Used>);
+pub(crate) struct Probes {
+    used: Mutex<Used>,
+    /// The key that probers must prove.
+    pub(crate) key: Mutex<Option<Arc<Key>>>,
+    /// Admits the daemon's own probes.
+    pub(crate) own: Arc<OwnProbes>,
+}
 
 #[derive(Debug)]
 struct Used {
@@ -23,7 +31,8 @@ struct Used {
 impl Default for Probes {
     fn default() -> Probes {
         let ration = Shares::new(Ration::new(BURST, PAUSE), Ration::new(BURST_OF_A_SOURCE, PAUSE_OF_A_SOURCE));
-        Probes(Mutex::new(Used { ration, places: Places::new(TOGETHER, OF_A_SOURCE) }))
+        let used = Mutex::new(Used { ration, places: Places::new(TOGETHER, OF_A_SOURCE) });
+        Probes { used, key: Mutex::default(), own: Arc::default() }
     }
 }
 
@@ -31,7 +40,7 @@ impl Probes {
     /// Returns a place for a probe of `source` to answer, or `None` when there are too many. A probe whose prober sends too
     /// little may lose its place to this one.
     pub(crate) fn begin(&self, source: Source) -> Option<Place<'_>> {
-        let (mut used, now) = (lock(&self.0), Instant::now());
+        let (mut used, now) = (lock(&self.used), Instant::now());
         if !used.ration.spend(source, now) {
             return None;
         }
@@ -45,7 +54,12 @@ impl Probes {
 
     /// Returns whether a probe of `source` may be passed on now.
     pub(crate) fn may_pass_on(&self, source: Source) -> bool {
-        lock(&self.0).ration.spend(source, Instant::now())
+        lock(&self.used).ration.spend(source, Instant::now())
+    }
+
+    /// Returns the key that probers must prove, if there is one.
+    pub(crate) fn key(&self) -> Option<Arc<Key>> {
+        lock(&self.key).clone()
     }
 }
 
@@ -60,7 +74,7 @@ pub(crate) struct Place<'a> {
 impl Place<'_> {
     /// Records that `bytes` bytes of the payload were echoed.
     pub(crate) fn echoed(&self, bytes: usize) {
-        lock(&self.probes.0).places.sent(self.number, bytes, Instant::now());
+        lock(&self.probes.used).places.sent(self.number, bytes, Instant::now());
     }
 
     /// Waits until another probe has got this place.
@@ -71,7 +85,7 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        lock(&self.probes.0).places.free(self.number);
+        lock(&self.probes.used).places.free(self.number);
     }
 }
 

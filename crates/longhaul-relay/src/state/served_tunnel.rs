@@ -96,7 +96,7 @@ impl ServedTunnel {
 
     /// Whether it gave this permit, with these settings or earlier ones.
     pub(crate) fn gave(&self, permit: &Permit) -> bool {
-        permit.is_of(&self.permits)
+        Arc::ptr_eq(&permit.of, &self.permits)
     }
 
     /// Takes a permit for a connection beside a flow's own, if no tunnel needs it for a flow.

@@ -6,9 +6,7 @@ use crate::leg::local_ports::LocalPorts;
 use crate::leg::low_water::Marks;
 use crate::live::counters::{CounterValues, Counters};
 use crate::live::flow::FlowState;
-use crate::live::own_probes::OwnProbes;
 use crate::live::registry::Registry;
-use crate::live::tally::Tally;
 use crate::live::throttle::Lines;
 use crate::state::budget::Budget;
 use crate::state::listeners::Listeners;
@@ -17,7 +15,6 @@ use crate::state::pool::Pool;
 use crate::state::probes::Probes;
 use crate::state::silence::Sweep;
 use crate::state::tunnels::Tunnels;
-use longhaul_core::wire::proof::Key;
 use longhaul_sys::limits;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -45,10 +42,6 @@ pub struct Relay {
     pub(crate) listeners: Mutex<Listeners>,
     /// Limits the probes that are answered.
     pub(crate) probes: Probes,
-    /// The key that probers must prove.
-    pub(crate) probe_key: Mutex<Option<Arc<Key>>>,
-    /// Admits the daemon's own probes.
-    pub(crate) own_probes: Arc<OwnProbes>,
     pub(crate) local_ports: LocalPorts,
     /// Whether the log has reported that splice is refused.
     pub(crate) splice_refused: AtomicBool,
@@ -77,8 +70,6 @@ impl Relay {
             registry,
             listeners: Mutex::default(),
             probes: Probes::default(),
-            probe_key: Mutex::default(),
-            own_probes: Arc::default(),
             local_ports: LocalPorts::unknown(),
             splice_refused: AtomicBool::new(false),
             lines: Lines::default(),
@@ -136,14 +127,9 @@ impl Relay {
         self.lines.tell_all_held_back();
     }
 
-    /// Returns the number of bytes that all flows have carried, live and ended.
-    pub fn carried(&self) -> Tally {
-        self.registry.carried()
-    }
-
     /// Returns the counters, with the bytes of live and ended flows.
     pub fn counter_values(&self) -> CounterValues {
-        self.counters.values(self.carried())
+        self.counters.values(self.registry.carried())
     }
 
     /// Writes to the log the state of the next hops of tunnels that have several, and the counters.

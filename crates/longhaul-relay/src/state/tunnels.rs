@@ -1,19 +1,22 @@
 //! The tunnels that are served: one list, which listeners, checks, probes, loop guard and views read.
 
 use crate::live::counters::{CounterValues, Counters};
+use crate::live::distributions::Distributions;
 use crate::live::registry::Registry;
+use crate::live::verified::VerifyView;
 use crate::names::Names;
-use crate::state::absence::may_come_later;
 use crate::state::load::TunnelLoad;
 use crate::state::loop_guard::LoopGuard;
 use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
-use crate::state::views::{self, TunnelView};
 use longhaul_config::Tunnel;
+use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, Wait};
+use longhaul_sys::route::takes_foreign;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
+use tracing::info;
 
 /// A list of tunnels, in the order of the configuration.
 pub(crate) type List = Arc<[Arc<ServedTunnel>]>;
@@ -28,6 +31,26 @@ pub struct Tunnels {
     pub(crate) loop_guard: LoopGuard,
     counters: Arc<Counters>,
     registry: Arc<Registry>,
+}
+
+/// A tunnel that is served, at one moment.
+#[derive(Clone, Debug)]
+pub struct TunnelView {
+    /// Its settings.
+    pub settings: Arc<Tunnel>,
+    /// The address that its listener needs, if it is not of this host any more.
+    pub gone_address: Option<GoneAddress>,
+    /// The state of each next hop, in the order of `to`.
+    pub hops: Vec<HopFacts>,
+    /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
+    pub waiting: Option<Wait>,
+    /// The latest problem of its FTP data connections. `None` if there was none lately.
+    pub data_problem: Option<DataFacts>,
+    /// The results of the daemon's own probes. `None` without `verify`.
+    pub probes: Option<VerifyView>,
+    /// The distributions over its flows.
+    pub distributions: Arc<Distributions>,
+    counters: Arc<Counters>,
 }
 
 impl Tunnels {
@@ -120,10 +143,10 @@ impl Tunnels {
     fn view(&self, tunnel: &ServedTunnel) -> TunnelView {
         let ServedTunnel { settings, hops, waiting_clients, data_problem, history, absence, needed, counters, .. } =
             tunnel;
-        let is_here = |address| self.loop_guard.has_here(address);
+        let is_here = |address| self.loop_guard.here.has(address);
         TunnelView {
             settings: settings.clone(),
-            gone_address: absence.look(*needed, is_here, may_come_later, SystemTime::now()),
+            gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
             hops: hops.view(settings, &self.names),
             waiting: waiting_clients.view(),
             data_problem: data_problem.view(),
@@ -145,8 +168,22 @@ impl Tunnels {
         self.list().iter().filter_map(|tunnel| tunnel.history.as_ref()).any(|history| history.is_stuck())
     }
 
-    /// Writes the state of the next hops to the log, for tunnels that have several.
+    /// Writes one line to the log for each next hop of a tunnel that has several or checks them.
     pub(super) fn log(&self) {
-        views::log(&self.views());
+        let is_told = |view: &TunnelView| view.hops.len() > 1 || view.settings.check.by.is_some();
+        for TunnelView { settings: tunnel, hops, .. } in self.views().into_iter().filter(is_told) {
+            for HopFacts { next_hop, choice: view, .. } in hops {
+                info!(
+                    tunnel = %tunnel.name,
+                    %next_hop,
+                    state = %view.state,
+                    seconds = view.age.as_secs(),
+                    flows_now = view.flows,
+                    rtt_ms = view.rtt.map(|rtt| rtt.as_micros() as f64 / 1e3),
+                    failed_dials = view.failures,
+                    "next hop"
+                );
+            }
+        }
     }
 }

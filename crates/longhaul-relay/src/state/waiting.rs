@@ -8,13 +8,14 @@ use std::time::SystemTime;
 
 /// The wait of a tunnel's listeners for a permit. Clients are in the listen queue meanwhile.
 #[derive(Debug, Default)]
-pub(super) struct WaitingClients(Mutex<Option<WaitingListeners>>);
+pub(super) struct WaitingClients(Mutex<WaitingListeners>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct WaitingListeners {
     /// Number of listeners that wait. A replaced listener waits beside the new one.
     listeners: usize,
-    wait: Wait,
+    /// `None` while no listener waits.
+    wait: Option<Wait>,
 }
 
 /// The wait of one listener. Dropping it ends the wait.
@@ -24,27 +25,22 @@ impl WaitingClients {
     /// Records that a listener waits from now on, because of `full`.
     pub(super) fn wait(&self, full: Full) -> Waiting<'_> {
         let mut waiting = lock(&self.0);
-        match &mut *waiting {
-            Some(waiting) => {
-                waiting.listeners += 1;
-                waiting.wait.full = full;
-            }
-            None => *waiting = Some(WaitingListeners { listeners: 1, wait: Wait { full, since: SystemTime::now() } }),
-        }
+        waiting.listeners += 1;
+        waiting.wait.get_or_insert_with(|| Wait { full, since: SystemTime::now() }).full = full;
         Waiting(self)
     }
 
     /// Returns the wait. `None` while no listener waits.
     pub(super) fn view(&self) -> Option<Wait> {
-        lock(&self.0).as_ref().map(|waiting| waiting.wait)
+        lock(&self.0).wait
     }
 }
 
 impl Waiting<'_> {
     /// Records why it waits now.
     pub(super) fn because(&self, full: Full) {
-        if let Some(waiting) = &mut *lock(&self.0.0) {
-            waiting.wait.full = full;
+        if let Some(wait) = &mut lock(&self.0.0).wait {
+            wait.full = full;
         }
     }
 }
@@ -52,8 +48,10 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut waiting = lock(&self.0.0);
-        let others = waiting.take().filter(|waiting| waiting.listeners > 1);
-        *waiting = others.map(|waiting| WaitingListeners { listeners: waiting.listeners - 1, ..waiting });
+        waiting.listeners -= 1;
+        if waiting.listeners == 0 {
+            waiting.wait = None;
+        }
     }
 }
 
