@@ -16,8 +16,10 @@ pub struct Counter {
     pub name: &'static str,
     /// Returns its value.
     pub of: fn(&CounterValues) -> u64,
-    /// The metric of each tunnel: its name, and one sentence. `None` if it has none, or is one of several samples of a metric.
+    /// The metric of each tunnel: its name, and one sentence. `None` if it has none of its own.
     pub metric: Option<[&'static str; 2]>,
+    /// The metric of which it is one sample: its name, and the value of its label `how`.
+    pub sample: Option<[&'static str; 2]>,
     /// Heading of its column in the tables of tunnels. `None` without one.
     pub heading: Option<&'static str>,
 }
@@ -30,14 +32,15 @@ impl Counter {
 }
 
 /// Makes [`Counters`], [`CounterValues`] and [`COUNTERS`] from one list, so that a new counter is a line of it:
-/// `name => "metric" "help", "heading";`. Metric and heading may be left out.
+/// `name => "metric" "help", "heading";`, or `name in "metric" "how";`. Metric and heading may be left out.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident $(=> $metric:literal $help:literal)? $(, $heading:literal)?;)*) => {
+    ($($(#[$doc:meta])* $name:ident $(=> $metric:literal $help:literal)? $(in $whole:literal $how:literal)? $(, $heading:literal)?;)*) => {
         /// Every counter, in the order of the list.
         pub const COUNTERS: &[Counter] = &[$(Counter {
             name: stringify!($name),
             of: |values| values.$name,
             metric: optional!($([$metric, $help])?),
+            sample: optional!($([$whole, $how])?),
             heading: optional!($($heading)?),
         },)*];
 
@@ -106,11 +109,11 @@ counters! {
     refused;
     /// Connections that were reset because of `allow`, because too many flows come from the tunnel's own next hop, or
     /// because they were not the announced probe. A view that subtracts counters could see the difference decrease.
-    not_allowed;
+    not_allowed in "longhaul_tunnel_refused" "not allowed";
     /// Connections that were reset because `proxy_in` found no valid header in time.
-    bad_proxy_headers;
+    bad_proxy_headers in "longhaul_tunnel_refused" "proxy header";
     /// Connections that were reset because of a limit of their source.
-    over_source_limit;
+    over_source_limit in "longhaul_tunnel_refused" "source limit";
     /// Number of times that accept failed: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
     accept_errors => "longhaul_tunnel_accept_errors"
         "Times that accept failed for lack of descriptors or memory.";
@@ -124,23 +127,23 @@ counters! {
     stale_answers => "longhaul_tunnel_stale_answers"
         "Dials and checks that used an expired answer for a name.";
     /// Flows that ended well in both directions.
-    finished;
+    finished in "longhaul_tunnel_flow_ends" "finished";
     /// Flows that ended with RST. The next seven counters give the reason.
     reset;
     /// Flows whose dial no address answered.
-    dials_failed;
+    dials_failed in "longhaul_tunnel_flow_ends" "dial failed";
     /// Flows in which a peer sent RST.
-    reset_by_peer;
+    reset_by_peer in "longhaul_tunnel_flow_ends" "reset by peer";
     /// Flows in which a peer stopped answering.
-    timed_out;
+    timed_out in "longhaul_tunnel_flow_ends" "timed out";
     /// Flows in which a leg failed with another errno.
-    leg_failed;
+    leg_failed in "longhaul_tunnel_flow_ends" "leg failed";
     /// Flows that `linger-half-open` ended.
-    half_open_too_long;
+    half_open_too_long in "longhaul_tunnel_flow_ends" "half-open too long";
     /// Flows that longhaul cut: drain timeout, second signal, or command.
-    cut;
+    cut in "longhaul_tunnel_flow_ends" "cut";
     /// Flows that ended because longhaul refused their probe. After a failed dial, such a flow is one of `dials_failed`.
-    refused_probe_flows;
+    refused_probe_flows in "longhaul_tunnel_flow_ends" "probe refused";
     /// Number of times that bulk was copied through user space because no pipe was free or the socket refused splice.
     copied => "longhaul_tunnel_bulk_copied"
         "Times that bulk was copied through user space because no pipe was free or the socket refused splice.";

@@ -1,10 +1,11 @@
 //! The tables of docs/metrics.md.
 
-use super::row::{Metric, MetricType};
+use super::row::Metric;
 use super::sampler::{FLOWS_PER_TURN, INTERVAL};
 use super::scrape::Scrape;
 use super::table::{SECTIONS, rows};
 use crate::admin::snapshot::{Health, ResourceState, Snapshot, TunnelState, VerifyState};
+use prometheus_client::metrics::MetricType;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/metrics.md");
 
@@ -13,9 +14,9 @@ const HEAD: &str = "| metric | type | labels | meaning |\n| --- | --- | --- | --
 #[test]
 fn docs_metrics_md_matches_the_table() {
     let mut document = DOCUMENT.to_string();
-    for section in SECTIONS.iter() {
-        let table: String = section.rows.iter().map(line).collect();
-        document = with_table(&document, section.heading, &format!("{HEAD}{table}"));
+    for (heading, rows) in SECTIONS.iter() {
+        let table: String = rows.iter().map(line).collect();
+        document = with_table(&document, heading, &format!("{HEAD}{table}"));
     }
     if std::env::var_os("UPDATE").is_some() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -100,19 +101,14 @@ fn a_broken_stage_is_told_until_a_newer_result_or_until_it_says_nothing() {
 
 /// Returns the names of the series of a metric.
 fn series(row: &Metric) -> Vec<String> {
-    let suffixes: &[&str] = if row.kind == MetricType::Histogram { &["", "_bucket", "_sum", "_count"] } else { &[""] };
+    let suffixes: &[&str] =
+        if matches!(row.kind, MetricType::Histogram) { &["", "_bucket", "_sum", "_count"] } else { &[""] };
     suffixes.iter().map(|suffix| row.stored_name() + suffix).collect()
 }
 
 fn line(row: &Metric) -> String {
     let labels: Vec<String> = row.labels.iter().map(|label| format!("`{label}`")).collect();
-    let kind = match row.kind {
-        MetricType::Counter => "counter",
-        MetricType::Gauge => "gauge",
-        MetricType::Histogram => "histogram",
-        MetricType::Info => "info",
-    };
-    format!("| `{}` | {kind} | {} | {} |\n", row.stored_name(), labels.join(", "), row.help)
+    format!("| `{}` | {} | {} | {} |\n", row.stored_name(), row.kind.as_str(), labels.join(", "), row.help)
 }
 
 /// Replaces the first table below `heading` by `table`.

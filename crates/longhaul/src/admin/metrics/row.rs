@@ -3,43 +3,23 @@
 use super::scrape::{LegScrape, Scrape};
 use crate::admin::figures::{Figure, Unit};
 use crate::admin::snapshot::{HopState, ResourceState, TunnelState, VerifyState};
-use longhaul_relay::{Counter, HistogramValues};
+use longhaul_core::path::limit::Limit;
+use longhaul_relay::{COUNTERS, Counter, HistogramValues};
+use prometheus_client::metrics::MetricType;
 
-/// A metric.
-#[derive(Clone, Copy)]
+/// A metric. It is a gauge unless its row says otherwise.
 pub(super) struct Metric {
     /// Its name as OpenMetrics has it: with the unit, and without the suffixes `_total` and `_info`.
     pub(super) name: &'static str,
     pub(super) kind: MetricType,
-    pub(super) unit: Option<&'static str>,
     /// The labels of each of its samples.
     pub(super) labels: &'static [&'static str],
     /// One sentence.
     pub(super) help: &'static str,
-    pub(super) read: Read,
+    read: Box<ReadSamples>,
 }
 
-/// How the samples of a metric are read.
-#[derive(Clone, Copy)]
-pub(super) enum Read {
-    /// By a function.
-    By(fn(&Scrape, &mut Samples)),
-    /// One sample for each tunnel: a counter.
-    Counter(&'static Counter),
-    /// One sample for each next hop that has a value: a figure.
-    Hop(&'static Figure<HopState>),
-}
-
-/// The type of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MetricType {
-    /// It only grows, and begins at 0 with the process or the tunnel.
-    Counter,
-    Gauge,
-    Histogram,
-    /// It is always 1; its labels are the information.
-    Info,
-}
+type ReadSamples = dyn Fn(&Scrape, &mut Samples) + Send + Sync;
 
 /// The samples of a row.
 #[derive(Debug, Default)]
@@ -52,8 +32,11 @@ pub(super) struct MetricSample {
     pub(super) value: MetricValue,
 }
 
+/// The value that a sample has. Without one, there is no sample.
+pub(super) type Value = Option<MetricValue>;
+
 /// The value of a sample.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, PartialOrd)]
 pub(super) enum MetricValue {
     Whole(u64),
     Real(f64),
@@ -61,68 +44,137 @@ pub(super) enum MetricValue {
 }
 
 impl Metric {
-    /// Returns a counter without a unit.
-    pub(super) const fn counter(name: &'static str, help: &'static str, read: fn(&Scrape, &mut Samples)) -> Metric {
-        Metric { name, kind: MetricType::Counter, unit: None, labels: &[], help, read: Read::By(read) }
+    /// Returns a metric whose samples have these labels. `read` adds them.
+    pub(super) fn by(
+        labels: &'static [&'static str],
+        name: &'static str,
+        help: &'static str,
+        read: impl Fn(&Scrape, &mut Samples) + Send + Sync + 'static,
+    ) -> Metric {
+        Metric { name, kind: MetricType::Gauge, labels, help, read: Box::new(read) }
     }
 
-    /// Returns a gauge without a unit.
-    pub(super) const fn gauge(name: &'static str, help: &'static str, read: fn(&Scrape, &mut Samples)) -> Metric {
-        Metric { name, kind: MetricType::Gauge, unit: None, labels: &[], help, read: Read::By(read) }
+    /// Returns a metric with one sample, of the process.
+    pub(super) fn process(name: &'static str, help: &'static str, value: fn(&Scrape) -> Value) -> Metric {
+        Metric::by(&[], name, help, move |scrape, out| out.add(&[], value(scrape)))
+    }
+
+    /// Returns a metric with a sample for each tunnel.
+    pub(super) fn tunnel(
+        name: &'static str,
+        help: &'static str,
+        value: impl Fn(&TunnelState) -> Value + Send + Sync + 'static,
+    ) -> Metric {
+        Metric::by(&["tunnel"], name, help, move |scrape, out| {
+            scrape.snapshot.tunnels.iter().for_each(|tunnel| out.add(&[&tunnel.name], value(tunnel)));
+        })
+    }
+
+    /// Returns a metric with a sample for each tunnel that the daemon verifies.
+    pub(super) fn verify(name: &'static str, help: &'static str, value: fn(&VerifyState) -> Value) -> Metric {
+        Metric::tunnel(name, help, move |tunnel| tunnel.verify.as_ref().and_then(value))
+    }
+
+    /// Returns a metric with a sample for each next hop of each tunnel.
+    pub(super) fn hop(
+        name: &'static str,
+        help: &'static str,
+        value: impl Fn(&HopState) -> Value + Send + Sync + 'static,
+    ) -> Metric {
+        Metric::by(&["tunnel", "next_hop"], name, help, move |scrape, out| {
+            for tunnel in &scrape.snapshot.tunnels {
+                tunnel.next_hops.iter().for_each(|hop| out.add(&[&tunnel.name, &hop.next_hop], value(hop)));
+            }
+        })
+    }
+
+    /// Returns a metric with a sample for each leg of each tunnel.
+    pub(super) fn leg(name: &'static str, help: &'static str, value: fn(&LegScrape) -> Value) -> Metric {
+        Metric::by(&["tunnel", "leg"], name, help, move |scrape, out| {
+            for tunnel in &scrape.tunnels {
+                tunnel.legs.iter().for_each(|leg| out.add(&[&tunnel.name, leg.leg], value(leg)));
+            }
+        })
+    }
+
+    /// Returns a metric with a sample for each limit of each leg of each tunnel.
+    pub(super) fn limits(
+        name: &'static str,
+        help: &'static str,
+        counts: fn(&LegScrape) -> [u64; Limit::ALL.len()],
+    ) -> Metric {
+        Metric::by(&["tunnel", "leg", "limit"], name, help, move |scrape, out| {
+            for tunnel in &scrape.tunnels {
+                for leg in &tunnel.legs {
+                    let counts = Limit::ALL.into_iter().zip(counts(leg));
+                    counts.for_each(|(limit, count)| out.add(&[&tunnel.name, leg.leg, limit.name()], whole(count)));
+                }
+            }
+        })
+    }
+
+    /// Returns a metric with a sample for each kind of resource that has a value: the largest one. Addresses are no labels,
+    /// because DNS can bring any number of them in the daemon's life.
+    pub(super) fn resource(name: &'static str, help: &'static str, value: fn(&ResourceState) -> Value) -> Metric {
+        Metric::by(&["resource"], name, help, move |scrape, out| {
+            // The resources of one kind are neighbours.
+            for same in scrape.snapshot.resources.chunk_by(|one, next| one.kind == next.kind) {
+                let largest = same.iter().map(value).reduce(|one, next| if next > one { next } else { one });
+                out.add(&[&same[0].kind], largest.flatten());
+            }
+        })
     }
 
     /// Returns the metric of a counter of tunnels, if it has one of its own.
     pub(super) fn of_counter(counter: &'static Counter) -> Option<Metric> {
         let [name, help] = counter.metric?;
         let kind = if counter.is_gauge() { MetricType::Gauge } else { MetricType::Counter };
-        Some(Metric { name, kind, unit: None, labels: &["tunnel"], help, read: Read::Counter(counter) })
+        Some(Metric::tunnel(name, help, |tunnel| whole((counter.of)(&tunnel.counters))).of_kind(kind))
+    }
+
+    /// Returns the metric that has several counters of each tunnel: those that name it.
+    pub(super) fn of_counters(name: &'static str, help: &'static str) -> Metric {
+        let samples = COUNTERS.iter().filter_map(|counter| counter.sample.map(|sample| (sample, counter)));
+        let ours: Vec<_> = samples.filter(|([metric, _], _)| *metric == name).collect();
+        let metric = Metric::by(&["tunnel", "how"], name, help, move |scrape, out| {
+            for tunnel in &scrape.snapshot.tunnels {
+                ours.iter().for_each(|([_, how], counter)| {
+                    out.add(&[&tunnel.name, how], whole((counter.of)(&tunnel.counters)))
+                });
+            }
+        });
+        metric.of_kind(MetricType::Counter)
     }
 
     /// Returns the metric of a figure of next hops, if it has one. Times are in seconds.
     pub(super) fn of_hop(figure: &'static Figure<HopState>) -> Option<Metric> {
         let [name, help] = figure.metric?;
-        let unit = matches!(figure.unit(), Some(Unit::Age | Unit::Milliseconds)).then_some("seconds");
-        Some(Metric {
-            name,
-            kind: MetricType::Gauge,
-            unit,
-            labels: &["tunnel", "next_hop"],
-            help,
-            read: Read::Hop(figure),
-        })
+        Some(Metric::hop(name, help, |hop| {
+            let value = figure.value(hop)?;
+            Some(match figure.unit() {
+                Some(Unit::Count) => MetricValue::Whole(value as u64),
+                Some(Unit::Milliseconds) => MetricValue::Real(value / 1e3),
+                _ => MetricValue::Real(value),
+            })
+        }))
+    }
+
+    /// Changes the type.
+    pub(super) fn of_kind(self, kind: MetricType) -> Metric {
+        Metric { kind, ..self }
     }
 
     /// Returns its samples.
     pub(super) fn samples(&self, scrape: &Scrape) -> Samples {
         let mut out = Samples::default();
-        match self.read {
-            Read::By(read) => read(scrape, &mut out),
-            Read::Counter(counter) => out.tunnels(scrape, |tunnel| (counter.of)(&tunnel.counters)),
-            Read::Hop(figure) => out.hops(scrape, |hop| {
-                let value = figure.value(hop)?;
-                Some(match figure.unit() {
-                    Some(Unit::Count) => MetricValue::Whole(value as u64),
-                    Some(Unit::Milliseconds) => MetricValue::Real(value / 1e3),
-                    _ => MetricValue::Real(value),
-                })
-            }),
-        }
+        (self.read)(scrape, &mut out);
         out
     }
 
-    /// Adds the labels.
-    pub(super) const fn by(self, labels: &'static [&'static str]) -> Metric {
-        Metric { labels, ..self }
-    }
-
-    /// Adds the unit, which the name ends with.
-    pub(super) const fn in_unit(self, unit: &'static str) -> Metric {
-        Metric { unit: Some(unit), ..self }
-    }
-
-    /// Changes the type.
-    pub(super) const fn of_kind(self, kind: MetricType) -> Metric {
-        Metric { kind, ..self }
+    /// Returns the name without its unit, and the unit.
+    pub(super) fn name_and_unit(&self) -> (&'static str, Option<&'static str>) {
+        let split = |unit| Some((self.name.strip_suffix(unit)?.strip_suffix('_')?, Some(unit)));
+        UNITS.into_iter().find_map(split).unwrap_or((self.name, None))
     }
 
     /// Returns the name that Prometheus stores and queries use. That of a histogram has further suffixes.
@@ -130,103 +182,29 @@ impl Metric {
         let suffix = match self.kind {
             MetricType::Counter => "_total",
             MetricType::Info => "_info",
-            MetricType::Gauge | MetricType::Histogram => "",
+            _ => "",
         };
         format!("{}{suffix}", self.name)
     }
 }
 
 impl Samples {
-    /// Adds a sample. `labels` are the values of the row's labels.
-    pub(super) fn add(&mut self, labels: &[&str], value: impl Into<MetricValue>) {
-        let labels = labels.iter().map(|label| (*label).into()).collect();
-        self.0.push(MetricSample { labels, value: value.into() });
-    }
-
-    /// Adds a sample for each tunnel.
-    pub(super) fn tunnels<V: Into<MetricValue>>(&mut self, scrape: &Scrape, value: impl Fn(&TunnelState) -> V) {
-        scrape.snapshot.tunnels.iter().for_each(|tunnel| self.add(&[&tunnel.name], value(tunnel)));
-    }
-
-    /// Adds a sample for each next hop of each tunnel that has a value.
-    pub(super) fn hops<V: Into<MetricValue>>(&mut self, scrape: &Scrape, value: impl Fn(&HopState) -> Option<V>) {
-        for tunnel in &scrape.snapshot.tunnels {
-            for hop in &tunnel.next_hops {
-                value(hop).into_iter().for_each(|value| self.add(&[&tunnel.name, &hop.next_hop], value));
-            }
-        }
-    }
-
-    /// Adds a sample for each tunnel that the daemon verifies and that has a value.
-    pub(super) fn verified<V: Into<MetricValue>>(
-        &mut self,
-        scrape: &Scrape,
-        value: impl Fn(&VerifyState) -> Option<V>,
-    ) {
-        for tunnel in &scrape.snapshot.tunnels {
-            let value = tunnel.verify.as_ref().and_then(&value);
-            value.into_iter().for_each(|value| self.add(&[&tunnel.name], value));
-        }
-    }
-
-    /// Adds a sample for each kind of resource that has a value: the largest one. Addresses are no labels, because DNS can
-    /// bring any number of them in the daemon's life.
-    pub(super) fn resources<V: Into<MetricValue> + PartialOrd>(
-        &mut self,
-        scrape: &Scrape,
-        value: impl Fn(&ResourceState) -> Option<V>,
-    ) {
-        let mut largest: Vec<(&str, V)> = Vec::new();
-        for resource in &scrape.snapshot.resources {
-            let Some(value) = value(resource) else { continue };
-            match largest.iter_mut().find(|(kind, _)| *kind == resource.kind) {
-                Some((_, before)) if value > *before => *before = value,
-                Some(_) => {}
-                None => largest.push((&resource.kind, value)),
-            }
-        }
-        largest.into_iter().for_each(|(kind, value)| self.add(&[kind], value));
-    }
-
-    /// Adds a sample for each leg of each tunnel.
-    pub(super) fn legs<V: Into<MetricValue>>(&mut self, scrape: &Scrape, value: impl Fn(&LegScrape) -> V) {
-        for tunnel in &scrape.tunnels {
-            tunnel.legs.iter().for_each(|leg| self.add(&[&tunnel.name, leg.leg], value(leg)));
-        }
-    }
-
-    /// Adds a sample for each of `counts`, with the labels `before` in front.
-    pub(super) fn each(&mut self, before: &[&str], counts: &[Count]) {
-        for Count(label, value) in counts {
-            self.add(&[before, &[*label]].concat(), *value);
-        }
+    /// Adds a sample, unless there is no value. `labels` are the values of the row's labels.
+    pub(super) fn add(&mut self, labels: &[&str], value: Value) {
+        let labels = || labels.iter().map(|label| (*label).into()).collect();
+        self.0.extend(value.map(|value| MetricSample { labels: labels(), value }));
     }
 }
 
-/// A number, and the value of the label that tells it from the others.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Count(pub(super) &'static str, pub(super) u64);
-
-impl From<u64> for MetricValue {
-    fn from(value: u64) -> MetricValue {
-        MetricValue::Whole(value)
-    }
+/// Returns the value of a number or of a flag: 1 or 0.
+pub(super) fn whole(number: impl Into<u64>) -> Value {
+    Some(MetricValue::Whole(number.into()))
 }
 
-impl From<bool> for MetricValue {
-    fn from(value: bool) -> MetricValue {
-        MetricValue::Whole(value.into())
-    }
+/// Returns the value of a number that need not be whole, if there is one.
+pub(super) fn real(number: impl Into<Option<f64>>) -> Value {
+    number.into().map(MetricValue::Real)
 }
 
-impl From<f64> for MetricValue {
-    fn from(value: f64) -> MetricValue {
-        MetricValue::Real(value)
-    }
-}
-
-impl From<HistogramValues> for MetricValue {
-    fn from(value: HistogramValues) -> MetricValue {
-        MetricValue::Histogram(value)
-    }
-}
+/// The units that a name can end with.
+const UNITS: [&str; 3] = ["seconds", "bytes", "bytes_per_second"];

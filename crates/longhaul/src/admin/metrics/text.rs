@@ -1,12 +1,12 @@
 //! Writes the metrics as text. prometheus-client writes that of OpenMetrics; the older format of Prometheus differs from it
 //! in the comments only.
 
-use super::row::{Metric, MetricSample, MetricType, MetricValue};
+use super::row::{Metric, MetricSample, MetricValue};
 use super::scrape::Scrape;
 use super::table::rows;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType as EncodedType;
+use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
@@ -62,10 +62,10 @@ impl Collector for Page {
             if samples.0.is_empty() {
                 continue;
             }
-            let unit = row.unit.map(|unit| Unit::Other(unit.into()));
             // The encoder adds the unit to the name.
-            let name = row.unit.and_then(|unit| row.name.strip_suffix(unit)?.strip_suffix('_')).unwrap_or(row.name);
-            let mut metric = encoder.encode_descriptor(name, row.help, unit.as_ref(), kind(row.kind))?;
+            let (name, unit) = row.name_and_unit();
+            let unit = unit.map(|unit| Unit::Other(unit.into()));
+            let mut metric = encoder.encode_descriptor(name, row.help, unit.as_ref(), row.kind)?;
             samples.0.iter().try_for_each(|sample| encode(&mut metric, row, sample))?;
         }
         Ok(())
@@ -76,7 +76,7 @@ fn encode(metric: &mut MetricEncoder<'_>, row: &Metric, sample: &MetricSample) -
     let labels: Vec<(&str, &str)> = row.labels.iter().copied().zip(sample.labels.iter().map(String::as_str)).collect();
     match labels.is_empty() {
         true => encode_value(metric, row.kind, &labels, &sample.value),
-        false if row.kind == MetricType::Info => metric.encode_info(&labels),
+        false if matches!(row.kind, MetricType::Info) => metric.encode_info(&labels),
         false => encode_value(&mut metric.encode_family(&labels)?, row.kind, &labels, &sample.value),
     }
 }
@@ -100,15 +100,6 @@ fn encode_value(
     }
 }
 
-fn kind(kind: MetricType) -> EncodedType {
-    match kind {
-        MetricType::Counter => EncodedType::Counter,
-        MetricType::Gauge => EncodedType::Gauge,
-        MetricType::Histogram => EncodedType::Histogram,
-        MetricType::Info => EncodedType::Info,
-    }
-}
-
 /// Rewrites the comments of `page` as Prometheus had them before OpenMetrics: the full names of counters, no type `info`,
 /// no units and no end mark.
 fn with_old_comments(page: &str) -> String {
@@ -122,7 +113,7 @@ fn with_old_comments(page: &str) -> String {
         let (rest, is_type) = (words.next().unwrap_or_default(), line.starts_with("# TYPE "));
         match row {
             None => old.push_str(line),
-            Some(row) if is_type && row.kind == MetricType::Info => {
+            Some(row) if is_type && matches!(row.kind, MetricType::Info) => {
                 old.push_str(&format!("# TYPE {} gauge", row.stored_name()));
             }
             Some(row) => old.push_str(&format!("{} {} {rest}", &line[..6], row.stored_name())),
