@@ -21,8 +21,10 @@ pub(crate) type Reply<T> = oneshot::Sender<T>;
 pub(crate) enum Command {
     /// Answers with the state of the daemon.
     Status(Reply<Status>),
-    /// A command whose answer is the same in every phase.
-    Relay(RelayCommand),
+    /// Cuts the flow with this number. Answers whether it exists.
+    Kill(u64, Reply<bool>),
+    /// Writes the counters to the log.
+    Report(Reply<()>),
     /// Reads the configuration file again.
     Reload(Reply<Reloaded>),
     /// Stops listening, and keeps the process. Answers when no flow is left.
@@ -33,15 +35,6 @@ pub(crate) enum Command {
     Stop(Reply<u64>),
     /// Ends now, and resets every flow. Answers with the number of flows.
     Cut(Reply<u64>),
-}
-
-/// A command to the relay, with a sender for its answer.
-#[derive(Debug)]
-pub(crate) enum RelayCommand {
-    /// Cuts the flow with this number. Answers whether it exists.
-    Kill(u64, Reply<bool>),
-    /// Writes the counters to the log.
-    Report(Reply<()>),
 }
 
 /// State of the daemon.
@@ -106,12 +99,12 @@ impl Control {
 
     /// Cuts flow `number` with RST on both legs. Returns whether it exists. It ends a moment later.
     pub async fn kill(&self, number: u64) -> Option<bool> {
-        self.ask_relay(|reply| RelayCommand::Kill(number, reply)).await
+        self.ask(|reply| Command::Kill(number, reply)).await
     }
 
     /// Writes the counters to the log.
     pub async fn report(&self) -> Option<()> {
-        self.ask_relay(RelayCommand::Report).await
+        self.ask(Command::Report).await
     }
 
     /// Reads the configuration file again, and waits until it is applied or refused. If another reload begins
@@ -140,10 +133,6 @@ impl Control {
     /// Resets every flow and ends the process. Returns the number of flows that were left.
     pub async fn cut(&self) -> Option<u64> {
         self.ask(Command::Cut).await
-    }
-
-    async fn ask_relay<T>(&self, command: impl FnOnce(Reply<T>) -> RelayCommand) -> Option<T> {
-        self.ask(|reply| Command::Relay(command(reply))).await
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {

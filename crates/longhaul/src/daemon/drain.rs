@@ -1,17 +1,23 @@
-//! A drain by command: the process is not ready at once, its listeners close after a grace, and its flows go on. It stays
-//! until SIGTERM, and another command undoes the drain.
+//! A drain: the process is not ready at once, its listeners close after a grace, and its flows go on. A drain by command can be
+//! undone. At a stop, there is no grace, and the process ends with its last flow.
 
-use crate::control::{DrainUndone, Drained, Reply};
+use crate::control::{Drained, Reply};
 use longhaul_relay::Relay;
+use std::future::pending;
 use std::time::{Duration, SystemTime};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 /// A drain.
 pub(super) struct Drain {
     stage: Stage,
-    since: SystemTime,
+    /// Time when it began.
+    pub(super) since: SystemTime,
     /// Clients that wait for the last flow.
-    waiting: Vec<Reply<Drained>>,
+    pub(super) waiting: Vec<Reply<Drained>>,
+    /// Whether the process ends with the last flow.
+    pub(super) stops: bool,
+    /// Time when a stop cuts the flows that are left.
+    pub(super) cut_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,45 +35,44 @@ enum Stage {
 pub(super) enum Step {
     /// The grace is over: close the listeners.
     Close,
-    /// No flow is left: tell the clients.
-    Tell,
+    /// No flow is left.
+    Ended,
+    /// The time of a stop is over: cut the flows.
+    Cut,
 }
 
 impl Drain {
     /// Returns a drain whose listeners close after `grace`.
     pub(super) fn new(grace: Duration) -> Drain {
-        Drain { stage: Stage::Grace(Instant::now() + grace), since: SystemTime::now(), waiting: Vec::new() }
+        let stage = Stage::Grace(Instant::now() + grace);
+        Drain { stage, since: SystemTime::now(), waiting: Vec::new(), stops: false, cut_at: None }
     }
 
-    /// Waits for the next step. Returns `None` when there is none before another event. The wait may be dropped.
+    /// Waits for the next step. Without a drain, returns `None`. The wait may be dropped.
     pub(super) async fn step(drain: &Option<Drain>, relay: &Relay) -> Option<Step> {
         let drain = drain.as_ref()?;
-        match drain.stage {
-            Stage::Grace(end) => {
-                sleep_until(end).await;
-                Some(Step::Close)
+        let last_flow = async {
+            match drain.stage {
+                Stage::Closed if drain.stops || !drain.waiting.is_empty() => relay.ended().await,
+                _ => pending().await,
             }
-            Stage::Closed if !drain.waiting.is_empty() => {
-                relay.ended().await;
-                Some(Step::Tell)
+        };
+        let time = match drain.stage {
+            Stage::Grace(end) => Some((end, Step::Close)),
+            Stage::Closing | Stage::Closed => drain.cut_at.map(|end| (end, Step::Cut)),
+        };
+        Some(match time {
+            Some((end, step)) => timeout_at(end, last_flow).await.map_or(step, |()| Step::Ended),
+            None => {
+                last_flow.await;
+                Step::Ended
             }
-            Stage::Closing | Stage::Closed => None,
-        }
-    }
-
-    /// Returns the time when it began.
-    pub(super) fn since(&self) -> SystemTime {
-        self.since
+        })
     }
 
     /// Whether the listeners still accept connections.
     pub(super) fn listens(&self) -> bool {
         matches!(self.stage, Stage::Grace(_))
-    }
-
-    /// Adds a client that waits for the last flow.
-    pub(super) fn wait(&mut self, reply: Reply<Drained>) {
-        self.waiting.push(reply);
     }
 
     /// Records that the listeners were told to end.
@@ -84,22 +89,8 @@ impl Drain {
         is_news
     }
 
-    /// Tells the waiting clients that no flow is left.
-    pub(super) fn tell(&mut self) {
-        self.answer(&Ok(()));
-    }
-
-    /// Tells the waiting clients that the drain is undone.
-    pub(super) fn undo(mut self) {
-        self.answer(&Err(DrainUndone));
-    }
-
-    /// Returns the waiting clients.
-    pub(super) fn into_waiting(self) -> Vec<Reply<Drained>> {
-        self.waiting
-    }
-
-    fn answer(&mut self, outcome: &Drained) {
+    /// Tells the waiting clients the outcome.
+    pub(super) fn answer(&mut self, outcome: &Drained) {
         // A reply fails when the client does not wait for it.
         self.waiting.drain(..).for_each(|reply| drop(reply.send(outcome.clone())));
     }

@@ -4,11 +4,10 @@
 //! start        descriptors, threads, signals, tunnels
 //!   descriptors  number of descriptors for flows and pipes
 //!   signals      SIGHUP, SIGUSR1, SIGTERM as commands
-//! serve        obeys commands
+//! serve        obeys commands until the last flow has ended or is cut
 //!   reload       reads the file again
 //!   log          writes messages of the configuration to the log
-//! drain        a drain by command, which can be undone
-//! stop         waits for the last flow
+//! drain        a drain, which a command or a stop begins
 //! status       the line that `systemctl status` shows
 //! notify       messages to systemd
 //! error        why the daemon ended
@@ -24,7 +23,6 @@ mod serve;
 mod signals;
 mod start;
 mod status;
-mod stop;
 
 pub use error::DaemonError;
 pub use log::log;

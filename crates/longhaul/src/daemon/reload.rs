@@ -1,7 +1,7 @@
 //! Reads the configuration file again, on a thread of its own. So a FIFO or a file system that does not answer delays
 //! no command.
 
-use super::notify::tell_reloading;
+use super::notify::{not_reloaded, tell_reloading};
 use crate::control::{NotReloaded, Reloaded, Reply};
 use longhaul_config::{Loaded, Message, Refused, Severity};
 use std::path::{Path, PathBuf};
@@ -83,9 +83,12 @@ impl Reload {
         self.waiting.drain(..).for_each(|reply| drop(reply.send(outcome.clone())));
     }
 
-    /// Whether the file is being read.
-    pub(super) fn is_reading(&self) -> bool {
-        self.task.is_some()
+    /// Forgets a read that is going on, because the daemon stops.
+    pub(super) fn stop(&mut self) {
+        if self.task.take().is_some() {
+            not_reloaded();
+        }
+        self.answer(&Err(NotReloaded::Stopping));
     }
 }
 

@@ -1,15 +1,16 @@
-//! The daemon while it serves: obeys commands, watches listeners, updates the line that `systemctl status` shows.
+//! The daemon from its start to its end: obeys commands, watches listeners, updates the line that `systemctl status` shows.
 
 use super::descriptors::share_out;
 use super::drain::{Drain, Step};
 use super::error::DaemonError;
 use super::log::log;
-use super::notify::{not_reloaded, tell, watchdog};
+use super::notify::{not_reloaded, tell, tell_reloading, watchdog};
 use super::reload::Reload;
 use super::status;
-use super::stop::{self, Ending, Limit, stop};
 use crate::admin::Admin;
-use crate::control::{Command, Commands, Drained, NotReloaded, Phase, Refusal, Reloaded, Reply, Status, Undrained};
+use crate::control::{
+    Command, Commands, DrainUndone, Drained, NotReloaded, Phase, Refusal, Reloaded, Reply, Status, Undrained,
+};
 use longhaul_config::{Config, Loaded, Refused, Severity};
 use longhaul_relay::{Applied, Relay};
 use longhaul_units::show_duration;
@@ -18,8 +19,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
-use tokio::time::interval;
-use tracing::{error, info};
+use tokio::time::{Instant, Interval, interval, interval_at, timeout};
+use tracing::{error, info, warn};
 
 /// The process around the tunnels.
 pub(super) struct Daemon {
@@ -28,7 +29,7 @@ pub(super) struct Daemon {
     open: usize,
     drain_timeout: Option<Duration>,
     drain_grace: Duration,
-    /// The drain that a command has begun.
+    /// The drain that a command or a stop has begun.
     drain: Option<Drain>,
     /// Maximum number of flows of all tunnels.
     max_flows: Option<usize>,
@@ -39,11 +40,13 @@ pub(super) struct Daemon {
     refusal: Option<Refusal>,
     /// The status that systemd was last told.
     told: String,
+    /// When to tell it again, if it has changed.
+    tick: Interval,
 }
 
 impl Daemon {
     /// Returns a daemon around `relay`, which has no tunnels yet. `file` is read at each reload.
-    /// `open` as in [`Descriptors`](super::descriptors::Descriptors).
+    /// `open` as in [`Descriptors`](super::descriptors::Descriptors). Call it in a runtime.
     pub(super) fn new(relay: Arc<Relay>, file: Option<PathBuf>, open: usize) -> Daemon {
         Daemon {
             relay,
@@ -56,6 +59,7 @@ impl Daemon {
             admin: None,
             refusal: None,
             told: String::new(),
+            tick: interval(STATUS_INTERVAL),
         }
     }
 
@@ -97,14 +101,10 @@ impl Daemon {
             let relay = relay.clone();
             async move { relay.tell_held_back().await }
         });
-        let limit = self.obey(&mut commands).await?;
-        if self.reload.is_reading() {
-            not_reloaded();
+        if self.obey(&mut commands).await? == Step::Cut {
+            self.cut().await?;
         }
-        self.reload.answer(&Err(NotReloaded::Stopping));
-        let waiting = self.drain.take().map(Drain::into_waiting).unwrap_or_default();
-        let ending = Ending { limit, refusal: self.refusal.take(), waiting };
-        stop(&self.relay, &mut commands, ending).await?;
+        self.drain.iter_mut().for_each(|drain| drain.answer(&Ok(())));
         if let Some(admin) = &mut self.admin {
             admin.finish();
         }
@@ -113,60 +113,72 @@ impl Daemon {
         Ok(())
     }
 
-    /// Obeys commands until one ends the daemon. Returns when to cut the remaining flows.
-    async fn obey(&mut self, commands: &mut Commands) -> Result<Limit, DaemonError> {
+    /// Obeys commands until a stop has come to its end. Returns whether no flow is left, or the others are to be cut.
+    async fn obey(&mut self, commands: &mut Commands) -> Result<Step, DaemonError> {
         self.tell_ready();
         let relay = self.relay.clone();
-        let mut tick = interval(STATUS_INTERVAL);
         loop {
             // Every arm keeps what it has not returned, so dropping it loses nothing.
             tokio::select! {
-                Some(command) = commands.recv() => {
-                    if let Some(limit) = self.take(command) {
-                        return Ok(limit);
-                    }
-                }
+                Some(command) = commands.recv() => self.take(command),
                 Some(read) = self.reload.settled() => self.reloaded(read),
                 Some(ended) = relay.listener_ended() => {
                     ended.map_err(DaemonError::panicked)?;
                     self.close_if_silent();
                 }
-                Some(step) = Drain::step(&self.drain, &relay) => self.proceed(step),
-                _ = tick.tick() => self.tell_status(),
+                Some(step) = Drain::step(&self.drain, &relay) => match step {
+                    Step::Close => self.close(),
+                    Step::Ended if self.phase() == Phase::Draining => self.drained(),
+                    Step::Ended | Step::Cut => return Ok(step),
+                },
+                _ = self.tick.tick() => self.tell_status(),
             }
         }
     }
 
-    /// Obeys `command`. Returns the limit of the drain that the command asks for, if it does.
-    fn take(&mut self, command: Command) -> Option<Limit> {
+    /// Obeys `command`.
+    fn take(&mut self, command: Command) {
         // A reply fails when the client does not wait for it.
         match command {
             Command::Status(reply) => drop(reply.send(self.state())),
-            Command::Relay(command) => stop::obey_relay(command, &self.relay),
-            Command::Reload(reply) if self.drain.is_some() => {
-                not_reloaded();
-                let _ = reply.send(Err(NotReloaded::Draining));
+            Command::Kill(number, reply) => drop(reply.send(self.relay.kill(number))),
+            Command::Report(reply) => {
+                self.relay.report();
+                let _ = reply.send(());
             }
-            Command::Reload(reply) => self.reload.begin(reply),
+            Command::Reload(reply) => self.reload(reply),
             Command::Drain(reply) => self.begin_drain(reply),
             Command::Undrain(reply) => drop(reply.send(self.undrain())),
             Command::Stop(reply) => {
                 let _ = reply.send(self.flows());
-                return Some(Limit::After(self.drain_timeout));
+                if self.phase() != Phase::Stopping {
+                    let limit = self.drain_timeout;
+                    self.stop(limit.map(|limit| Instant::now() + limit));
+                    info!(flows = self.flows(), drain_timeout = %limit.map_or("none".into(), show_duration),
+                        "draining: no new connections; a second signal cuts the flows");
+                }
             }
             Command::Cut(reply) => {
                 let _ = reply.send(self.flows());
-                return Some(Limit::Now);
+                self.stop(Some(Instant::now()));
             }
         }
-        None
+    }
+
+    fn phase(&self) -> Phase {
+        match &self.drain {
+            None => Phase::Serving,
+            Some(drain) if drain.stops => Phase::Stopping,
+            Some(_) => Phase::Draining,
+        }
     }
 
     fn state(&self) -> Status {
+        let drain = self.drain.as_ref();
         Status {
-            phase: if self.drain.is_some() { Phase::Draining } else { Phase::Serving },
-            listens: self.drain.as_ref().is_none_or(Drain::listens),
-            draining_since: self.drain.as_ref().map(Drain::since),
+            phase: self.phase(),
+            listens: drain.is_none_or(Drain::listens),
+            draining_since: drain.filter(|drain| !drain.stops).map(|drain| drain.since),
             refusal: self.refusal.clone(),
         }
     }
@@ -175,48 +187,98 @@ impl Daemon {
         self.relay.counters.flows_now.load(Relaxed)
     }
 
+    fn reload(&mut self, reply: Reply<Reloaded>) {
+        match self.phase() {
+            Phase::Serving => self.reload.begin(reply),
+            Phase::Draining => {
+                not_reloaded();
+                let _ = reply.send(Err(NotReloaded::Draining));
+            }
+            Phase::Stopping => {
+                tell_reloading();
+                not_reloaded();
+                tell(&[NotifyState::Stopping]);
+                let _ = reply.send(Err(NotReloaded::Stopping));
+            }
+        }
+    }
+
     /// Begins a drain, or joins the one that goes on.
     fn begin_drain(&mut self, reply: Reply<Drained>) {
         if self.drain.is_none() {
             info!(flows = self.flows(), drain_grace = %show_duration(self.drain_grace),
                 "draining by command: not ready; the listeners close after the grace");
         }
-        self.drain.get_or_insert_with(|| Drain::new(self.drain_grace)).wait(reply);
+        self.drain.get_or_insert_with(|| Drain::new(self.drain_grace)).waiting.push(reply);
     }
 
-    fn proceed(&mut self, step: Step) {
-        let Some(drain) = &mut self.drain else { return };
-        match step {
-            Step::Close => {
-                drain.closing();
-                self.relay.close();
-                self.close_if_silent();
-            }
-            Step::Tell => {
-                info!("drained: no flow is left");
-                drain.tell();
-            }
-        }
+    /// Begins to stop, or changes the time when the flows that are left are cut. `None`: never.
+    fn stop(&mut self, cut_at: Option<Instant>) {
+        self.reload.stop();
+        let drain = self.drain.get_or_insert_with(|| Drain::new(Duration::ZERO));
+        (drain.stops, drain.cut_at) = (true, cut_at);
+        self.close();
+        self.told = self.line();
+        tell(&[NotifyState::Stopping, NotifyState::Status(&self.told)]);
+        self.tick = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
+    }
+
+    /// Closes the listeners in a drain.
+    fn close(&mut self) {
+        self.drain.iter_mut().for_each(Drain::closing);
+        self.relay.close();
+        self.close_if_silent();
     }
 
     /// Notes the end of the last listener in a drain.
     fn close_if_silent(&mut self) {
-        if self.relay.is_silent() && self.drain.as_mut().is_some_and(Drain::closed) {
+        let is_closed = self.relay.is_silent() && self.drain.as_mut().is_some_and(Drain::closed);
+        if is_closed && self.phase() == Phase::Draining {
             info!(flows = self.flows(), "drain: every listener is closed");
             self.relay.refuse();
         }
     }
 
+    /// Tells the clients that wait in a drain that no flow is left.
+    fn drained(&mut self) {
+        info!("drained: no flow is left");
+        self.drain.iter_mut().for_each(|drain| drain.answer(&Ok(())));
+    }
+
+    /// Cuts the remaining flows, and gives them a moment to end.
+    async fn cut(&self) -> Result<(), DaemonError> {
+        // If the last flow ends while the command arrives, there is nothing to cut.
+        if self.flows() > 0 {
+            warn!(flows = self.flows(), "cutting the remaining flows with RST");
+        }
+        self.relay.cut();
+        timeout(CUT_TIMEOUT, self.ended()).await.unwrap_or_else(|_| {
+            error!(flows = self.flows(), "flows did not end in time: exiting resets them");
+            Ok(())
+        })
+    }
+
+    /// Waits until every listener has ended, and then until no flow is left.
+    async fn ended(&self) -> Result<(), DaemonError> {
+        while let Some(ended) = self.relay.listener_ended().await {
+            ended.map_err(DaemonError::panicked)?;
+        }
+        self.relay.ended().await;
+        Ok(())
+    }
+
     /// Undoes a drain, if there is one.
     fn undrain(&mut self) -> Undrained {
-        let Some(drain) = self.drain.take() else { return Ok(()) };
+        let Some(mut drain) = self.drain.take_if(|drain| !drain.stops) else {
+            return if self.drain.is_some() { Err("the daemon stops".into()) } else { Ok(()) };
+        };
         if let Err(why) = self.listen_again(&drain) {
             error!(err = %why, "the drain cannot be undone");
             self.drain = Some(drain);
             return Err(why);
         }
         info!("drain undone");
-        drain.undo();
+        drain.answer(&Err(DrainUndone));
         Ok(())
     }
 
@@ -275,31 +337,37 @@ impl Daemon {
         tell(&[NotifyState::Status(&self.told), NotifyState::Ready]);
     }
 
-    /// Sends the status to systemd if it has changed.
+    /// Sends the status to systemd if it has changed. Logs the number of flows that a stop waits for.
     fn tell_status(&mut self) {
         let line = self.line();
         if line != self.told {
             tell(&[NotifyState::Status(&line)]);
             self.told = line;
         }
+        if self.phase() == Phase::Stopping {
+            info!(flows = self.flows(), "still draining");
+        }
     }
 
     fn line(&self) -> String {
         let tunnels = self.relay.tunnels.count();
-        status::line(tunnels, &self.relay.counters, self.refusal.as_ref(), self.drain.is_some())
+        status::line(tunnels, &self.relay.counters, self.refusal.as_ref(), self.phase())
     }
 }
 
 /// Interval at which a changed status line is sent to systemd.
 const STATUS_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval at which a stop reports the number of remaining flows.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+/// Time that cut flows have to close their sockets.
+const CUT_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Control, DrainUndone};
+    use crate::control::Control;
     use longhaul_config::{NextHop, Tunnel};
     use std::net::SocketAddr;
-    use tokio::time::timeout;
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -309,15 +377,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_listener_that_panics_ends_the_daemon() {
-        let mut daemon = daemon();
-        let (_control, mut commands) = Control::new();
-        daemon.relay.listen_by(async {});
-        daemon.relay.listen_by(async { panic!("as a test, {}", 1) });
-        let serving = timeout(LONG, daemon.obey(&mut commands)).await.unwrap().map(|_| ());
-        daemon.relay.listen_by(async { panic!("as a test, {}", 1) });
-        let ending = Ending { limit: Limit::After(None), refusal: None, waiting: Vec::new() };
-        let stopping = timeout(LONG, stop(&daemon.relay, &mut commands, ending)).await.unwrap();
-        for ended in [serving, stopping] {
+        for stops in [false, true] {
+            let mut daemon = daemon();
+            let (_control, commands) = Control::new();
+            daemon.relay.listen_by(async {});
+            daemon.relay.listen_by(async { panic!("as a test, {}", 1) });
+            if stops {
+                daemon.stop(None);
+            }
+            let ended = timeout(LONG, daemon.serve(commands)).await.unwrap();
             assert!(matches!(ended, Err(DaemonError::Panicked(said)) if said == "as a test, 1"));
         }
     }

@@ -1,6 +1,6 @@
 //! Signals: the first client of the control channel.
 
-use crate::control::{Command, Control, RelayCommand, Reply};
+use crate::control::{Command, Control};
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::info;
@@ -39,17 +39,13 @@ impl Signals {
             // not awaited, because the log reports the outcome.
             tokio::select! {
                 _ = self.reload.recv() => drop(control.send(Command::Reload).await),
-                _ = self.report.recv() => drop(control.send(report).await),
+                _ = self.report.recv() => drop(control.send(Command::Report).await),
                 _ = self.unused.recv() => ignored(),
                 _ = self.terminate.recv() => stop(&control, &mut stops).await,
                 _ = self.interrupt.recv() => stop(&control, &mut stops).await,
             }
         }
     }
-}
-
-fn report(reply: Reply<()>) -> Command {
-    Command::Relay(RelayCommand::Report(reply))
 }
 
 /// Stops at the first call, and cuts at each further one.

@@ -4,28 +4,27 @@
 //! The line is sent to systemd only when it has changed. A busy relay sends a message every few seconds, an idle one
 //! sends none.
 
-use crate::control::Refusal;
+use crate::control::{Phase, Refusal};
 use longhaul_relay::Counters;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the status of a daemon with this many tunnels. It is one line, because each line of a notification is a message of its own
-/// (sd_notify(3)). `refusal`: that of the last reload. `drains`: whether a command drains the process.
-pub(super) fn line(tunnels: usize, counters: &Counters, refusal: Option<&Refusal>, drains: bool) -> String {
+/// (sd_notify(3)). `refusal`: that of the last reload.
+pub(super) fn line(tunnels: usize, counters: &Counters, refusal: Option<&Refusal>, phase: Phase) -> String {
+    let flows = count(counters.flows_now.load(Relaxed), "flow");
+    if phase == Phase::Stopping {
+        return format!("draining, {flows} left");
+    }
     let mut line = String::new();
     if let Some(Refusal { why, .. }) = refusal {
         line.push_str("reload refused: ");
         line.extend(why.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARS));
         line.push_str("; ");
     }
-    if drains {
+    if phase == Phase::Draining {
         line.push_str("draining by command; ");
     }
-    line + &numbers(tunnels, counters)
-}
-
-/// Returns `2 tunnels, 37 flows`, and the numbers of refused connections and failed dials since the start, if any.
-fn numbers(tunnels: usize, counters: &Counters) -> String {
-    let mut text = format!("{}, {}", count(tunnels as u64, "tunnel"), flows(counters));
+    line += &format!("{}, {flows}", count(tunnels as u64, "tunnel"));
     let since_start = [
         (counters.refused.load(Relaxed), "connection", "refused"),
         (counters.dials_failed.load(Relaxed), "dial", "failed"),
@@ -33,15 +32,9 @@ fn numbers(tunnels: usize, counters: &Counters) -> String {
     let some = since_start.into_iter().filter(|(number, ..)| *number > 0);
     let some: Vec<String> = some.map(|(number, what, how)| format!("{} {how}", count(number, what))).collect();
     if !some.is_empty() {
-        text.push_str("; since the start ");
-        text.push_str(&some.join(", "));
+        line += &format!("; since the start {}", some.join(", "));
     }
-    text
-}
-
-/// Returns `1 flow` or `37 flows`.
-pub(super) fn flows(counters: &Counters) -> String {
-    count(counters.flows_now.load(Relaxed), "flow")
+    line
 }
 
 fn count(number: u64, what: &str) -> String {
