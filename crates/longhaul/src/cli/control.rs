@@ -1,6 +1,6 @@
-//! Requests to a running daemon, and the flags that say which one.
+//! Requests to a running daemon, and the flags that say which one: `longhaul reload`, `drain` and `kill`.
 
-use super::complain;
+use super::{complain, print};
 use clap::Args;
 use longhaul::admin::client::{self, Ask, NoAnswer};
 use longhaul::admin::{DrainProgress, default_path};
@@ -24,6 +24,82 @@ pub(super) struct Target {
     /// instance with dashes for colons: /run/longhaul/6000-10.20.20.20-6000.sock.
     #[arg(long, value_name = "SOCKET", conflicts_with = "config")]
     admin: Option<PathBuf>,
+}
+
+/// The flags of `longhaul drain`.
+#[derive(Args)]
+pub(super) struct DrainFlags {
+    #[command(flatten)]
+    target: Target,
+    /// Undo the drain: listen again
+    #[arg(long)]
+    undo: bool,
+}
+
+/// The flags of `longhaul kill`.
+#[derive(Args)]
+pub(super) struct KillFlags {
+    #[command(flatten)]
+    target: Target,
+    /// Number of each flow, as in `longhaul status` and in the log
+    ///
+    /// Numbers begin again with 1 when the daemon starts again.
+    #[arg(value_name = "FLOW", required = true, value_parser = number)]
+    flows: Vec<u64>,
+}
+
+/// Lets the daemon read its file again, and prints the outcome.
+pub(super) fn reload(target: &Target) -> ExitCode {
+    match target.ask(Ask::Reload) {
+        Ok(bytes) => {
+            let answer: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            print(&format!("reloaded, tunnels: {}\n", answer["tunnels"]))
+        }
+        Err(NoAnswer::Refused(why)) => failed(&format!("reload refused: {why}")),
+        Err(err) => failed(&format!("error: {err}")),
+    }
+}
+
+/// Drains the daemon and waits for its last flow, or undoes the drain.
+pub(super) fn drain(flags: &DrainFlags) -> ExitCode {
+    if flags.undo {
+        return match flags.target.ask(Ask::Undrain) {
+            Ok(_) => print("the tunnels listen\n"),
+            Err(NoAnswer::Refused(why)) => failed(&format!("the drain cannot be undone: {why}")),
+            Err(err) => failed(&format!("error: {err}")),
+        };
+    }
+    let mut said = None;
+    let drained = flags.target.drain(|progress| {
+        if said.replace(progress.flows) != Some(progress.flows) {
+            complain(&[format!("draining, flows left: {}", progress.flows)]);
+        }
+    });
+    match drained {
+        Ok(()) => print("drained: no flow is left. SIGTERM ends the daemon; `longhaul drain --undo` listens again\n"),
+        Err(err) => failed(&format!("error: {err}")),
+    }
+}
+
+/// Cuts the flows, one after the other, and prints the outcome of each. Goes on after a flow that does not exist.
+pub(super) fn kill(flags: &KillFlags) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for flow in &flags.flows {
+        code = match flags.target.ask(Ask::Kill(*flow)) {
+            Ok(_) if print(&format!("flow {flow}: killed\n")) == ExitCode::SUCCESS => code,
+            Ok(_) => return ExitCode::FAILURE,
+            Err(NoAnswer::Refused(why)) => {
+                complain(&[format!("flow {flow}: {why}")]);
+                ExitCode::FAILURE
+            }
+            Err(err) => return failed(&format!("error: {err}")),
+        };
+    }
+    code
+}
+
+fn number(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "write the number of a live flow, as in `longhaul status`")
 }
 
 impl Target {

@@ -1,20 +1,18 @@
-//! The command line: one variant a command, one file below `cli/` for each command with flags of its own.
+//! The command line: one variant a command, one file below `cli/` for each command with flags of its own, and one, `control`, for
+//! those that only send a request.
 //!
 //! Exit codes: 0 success, 1 the command failed, 2 wrong usage or configuration. `status --nagios` has those of a check.
 
 mod check;
 mod control;
-mod drain;
 mod file;
 mod hints;
-mod kill;
 mod log_queue;
 mod logs;
 mod machine;
 mod options;
 mod pages;
 mod relay;
-mod reload;
 mod rights;
 mod status;
 mod systemd;
@@ -88,12 +86,12 @@ enum Command {
     ///
     /// /readyz says 503 at once. After drain_grace of the configuration (5 s), the tunnels no longer listen. The command ends when
     /// no flow is left. The daemon stays until SIGTERM. If the command is interrupted, the drain goes on.
-    Drain(drain::DrainFlags),
+    Drain(control::DrainFlags),
     /// End flows of a running daemon by their numbers
     ///
     /// Both hosts of each flow see a reset. Bytes on the way are lost. The command does not ask. It ends when the flows are cut.
     /// If a number belongs to no live flow, it says so, kills the others, and exits with 1.
-    Kill(kill::KillFlags),
+    Kill(control::KillFlags),
     /// Check that a tunnel passes data end to end
     ///
     /// Connects to the tunnel's own listener as a client. The probe goes through every relay up to the final host's port. The
@@ -162,9 +160,9 @@ pub(crate) fn main() -> ExitCode {
         Command::Check(flags) => check::check(&flags, logs),
         Command::Status(flags) => status::status(&flags),
         Command::Top(flags) => top::top(&flags),
-        Command::Reload(target) => reload::reload(&target),
-        Command::Drain(flags) => drain::drain(&flags),
-        Command::Kill(flags) => kill::kill(&flags),
+        Command::Reload(target) => control::reload(&target),
+        Command::Drain(flags) => control::drain(&flags),
+        Command::Kill(flags) => control::kill(&flags),
         Command::Verify(flags) => verify::verify(&flags, logs),
         Command::Advise(advise) => advise.run(),
         Command::Audit(audit) => audit.run(),
