@@ -40,16 +40,12 @@ impl Groups {
         };
         let folders = |controller| folders(&mounts, &own, controller);
         let (unified, memory, cpu) = (folders(None), folders(Some("memory")), folders(Some("cpu")));
-        let memory = unified
-            .iter()
-            .filter_map(|folder| memory_2(files, folder))
-            .chain(memory.iter().filter_map(|folder| memory_1(files, folder)))
-            .max_by(|a, b| a.share().total_cmp(&b.share()));
-        let cpu = unified
-            .iter()
-            .filter_map(|folder| cpu_2(files, folder))
-            .chain(cpu.iter().filter_map(|folder| cpu_1(files, folder)))
-            .min_by(|a, b| a.limit.total_cmp(&b.limit));
+        let memory_2 = unified.iter().filter_map(|folder| memory_in(files, folder, MEMORY_2));
+        let memory_1 = memory.iter().filter_map(|folder| memory_in(files, folder, MEMORY_1));
+        let cpu_2 = unified.iter().filter_map(|folder| cpu_2(files, folder));
+        let cpu_1 = cpu.iter().filter_map(|folder| cpu_1(files, folder));
+        let memory = memory_2.chain(memory_1).max_by(|a, b| a.share().total_cmp(&b.share()));
+        let cpu = cpu_2.chain(cpu_1).min_by(|a, b| a.limit.total_cmp(&b.limit));
         Groups { memory, cpu }
     }
 }
@@ -94,19 +90,12 @@ fn text(files: &Files, folder: &Path, name: &str) -> Option<String> {
     files.read(folder.join(name).to_str()?)
 }
 
-/// Documentation/admin-guide/cgroup-v2.rst.
-fn memory_2(files: &Files, folder: &Path) -> Option<Memory> {
-    let limit = number(&text(files, folder, "memory.max")?)?;
-    let all = number(&text(files, folder, "memory.current")?)?;
-    let cache = text(files, folder, "memory.stat").and_then(|stat| field(&stat, "inactive_file")).unwrap_or(0);
-    (limit > 0).then(|| Memory { used: all.saturating_sub(cache), limit })
-}
-
-/// Documentation/admin-guide/cgroup-v1/memory.rst.
-fn memory_1(files: &Files, folder: &Path) -> Option<Memory> {
-    let limit = number(&text(files, folder, "memory.limit_in_bytes")?)?;
-    let all = number(&text(files, folder, "memory.usage_in_bytes")?)?;
-    let cache = text(files, folder, "memory.stat").and_then(|stat| field(&stat, "total_inactive_file")).unwrap_or(0);
+/// Returns the memory of the group at `folder`. `names`: those of a version.
+fn memory_in(files: &Files, folder: &Path, names: [&str; 3]) -> Option<Memory> {
+    let [limit, all, cache] = names;
+    let limit = number(&text(files, folder, limit)?)?;
+    let all = number(&text(files, folder, all)?)?;
+    let cache = text(files, folder, "memory.stat").and_then(|stat| field(&stat, cache)).unwrap_or(0);
     (limit > 0 && limit < NO_LIMIT).then(|| Memory { used: all.saturating_sub(cache), limit })
 }
 
@@ -123,6 +112,10 @@ fn cpu_1(files: &Files, folder: &Path) -> Option<Cpu> {
     Some(Cpu { limit, throttled: Duration::from_nanos(throttled) })
 }
 
+/// Documentation/admin-guide/cgroup-v2.rst: the files of the limit and of the use, and the file cache in memory.stat.
+const MEMORY_2: [&str; 3] = ["memory.max", "memory.current", "inactive_file"];
+/// Documentation/admin-guide/cgroup-v1/memory.rst: the same.
+const MEMORY_1: [&str; 3] = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"];
 /// A limit of version 1 from here on is none: the kernel shows the largest multiple of a page.
 const NO_LIMIT: u64 = 1 << 60;
 

@@ -2,8 +2,8 @@
 //! little, and the remedy.
 
 use super::sample::ResourceSample;
-use longhaul_relay::AddressLoad;
-use std::fmt::Write;
+use super::state::ResourceState;
+use longhaul_relay::{AddressLoad, TunnelLoad};
 
 /// A resource.
 #[derive(Debug)]
@@ -12,27 +12,12 @@ pub(super) struct ResourceRow {
     pub(super) name: &'static str,
     /// Unit of its figures.
     pub(super) unit: &'static str,
-    /// Returns its readings: none where the system does not show it, several if there are several of its kind.
-    pub(super) read: fn(&ResourceSample) -> Vec<Reading>,
-    /// Returns what to do about a reading that warns.
-    pub(super) remedy: fn(&Reading) -> String,
-}
-
-/// Figures of a resource.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Reading {
-    /// Follows the name of the row, such as ` to 192.0.2.1:22`. Empty for a row with one reading.
-    pub(super) suffix: String,
-    /// Whether the suffix is an address. The answers of DNS can bring any number of them in the daemon's life.
-    pub(super) is_of_address: bool,
-    /// The part in use.
-    pub(super) used: Option<f64>,
-    /// The limit.
-    pub(super) limit: Option<f64>,
-    /// More about it, in a few words.
-    pub(super) detail: Option<String>,
-    /// The fault of a limit that is too low, whatever is in use.
-    pub(super) low: Option<String>,
+    /// Returns its figures: none where the system does not show it, several if there are several of its kind. Their names are
+    /// without that of the row, such as ` to 192.0.2.1:22`. The warning is the fault of a limit that is too low, whatever is in
+    /// use.
+    pub(super) read: fn(&ResourceSample) -> Vec<ResourceState>,
+    /// Returns what to do about a warning.
+    pub(super) remedy: fn(&ResourceState) -> String,
 }
 
 /// Every resource, in the order in which status shows them.
@@ -41,8 +26,8 @@ pub(super) const ROWS: &[ResourceRow] = &[
         name: "descriptors",
         unit: "descriptors",
         read: |sample| counted(sample.descriptors, sample.nofile),
-        remedy: |reading| {
-            let more = twice(reading);
+        remedy: |state| {
+            let more = twice(state);
             format!(
                 "now: prlimit --pid PID --nofile={more}, then longhaul reload; to keep it: LimitNOFILE={more} \
                  (systemctl edit longhaul)"
@@ -53,8 +38,8 @@ pub(super) const ROWS: &[ResourceRow] = &[
         name: "flows",
         unit: "flows",
         read: |sample| counted(Some(sample.load.flows), Some(sample.load.max_flows)),
-        remedy: |reading| {
-            let more = twice(reading);
+        remedy: |state| {
+            let more = twice(state);
             format!(
                 "make room for {more}: raise max_flows above the first tunnel, and LimitNOFILE= to {} or more (systemctl \
                  edit longhaul)",
@@ -66,24 +51,23 @@ pub(super) const ROWS: &[ResourceRow] = &[
         name: "flows of",
         unit: "flows",
         read: flows_of_tunnels,
-        remedy: |reading| format!("raise max_flows of this tunnel to {} or more, then longhaul reload", twice(reading)),
+        remedy: |state| format!("raise max_flows of this tunnel to {} or more, then longhaul reload", twice(state)),
     },
     ResourceRow {
         name: "pipes",
         unit: "pipes",
         read: |sample| {
             let detail = Some(sample.load.more_pipes.to_string());
-            let readings = counted(Some(sample.load.pipes), Some(sample.load.max_pipes)).into_iter();
-            readings.map(|reading| Reading { detail: detail.clone(), ..reading }).collect()
+            vec![ResourceState { detail, ..of(Some(sample.load.pipes), Some(sample.load.max_pipes)) }]
         },
-        remedy: |reading| reading.detail.clone().unwrap_or_default(),
+        remedy: |state| state.detail.clone().unwrap_or_default(),
     },
     ResourceRow {
         name: "pipe pages",
         unit: "pages",
         read: |sample| counted(Some(sample.load.pipe_pages), sample.load.max_pipe_pages),
-        remedy: |reading| {
-            let more = sysctl("fs.pipe-user-pages-soft", &twice(reading).to_string());
+        remedy: |state| {
+            let more = sysctl("fs.pipe-user-pages-soft", &twice(state).to_string());
             format!("AmbientCapabilities=CAP_SYS_RESOURCE (systemctl edit longhaul), or {more}")
         },
     },
@@ -100,15 +84,15 @@ pub(super) const ROWS: &[ResourceRow] = &[
         name: "cgroup memory",
         unit: "bytes",
         read: |sample| sample.group.map_or_else(Vec::new, |group| counted(Some(group.used), Some(group.limit))),
-        remedy: |reading| format!("systemctl set-property longhaul MemoryMax={}", twice(reading)),
+        remedy: |state| format!("systemctl set-property longhaul MemoryMax={}", twice(state)),
     },
     ResourceRow { name: "cpu", unit: "CPUs", read: cpu, remedy: |_| MORE_CPU.into() },
     ResourceRow {
         name: "tcp_mem",
         unit: "pages",
         read: tcp_mem,
-        remedy: |reading| {
-            let numbers = reading.detail.as_deref().unwrap_or_default().split(' ');
+        remedy: |state| {
+            let numbers = state.detail.as_deref().unwrap_or_default().split(' ');
             let doubled: Vec<String> =
                 numbers.filter_map(|number| Some((2 * number.parse::<u64>().ok()?).to_string())).collect();
             sysctl("net.ipv4.tcp_mem", &doubled.join(" "))
@@ -118,64 +102,60 @@ pub(super) const ROWS: &[ResourceRow] = &[
         name: TCP_RMEM,
         unit: "bytes",
         read: |sample| buffer(sample.tcp_rmem, 2),
-        remedy: |reading| larger_buffer("net.ipv4.tcp_rmem", reading),
+        remedy: |state| larger_buffer("net.ipv4.tcp_rmem", state),
     },
     ResourceRow {
         name: TCP_WMEM,
         unit: "bytes",
         read: |sample| buffer(sample.tcp_wmem, 1),
-        remedy: |reading| larger_buffer("net.ipv4.tcp_wmem", reading),
+        remedy: |state| larger_buffer("net.ipv4.tcp_wmem", state),
     },
     ResourceRow {
         name: "conntrack",
         unit: "connections",
         read: |sample| sample.max_conntrack.map_or_else(Vec::new, |max| counted(sample.conntrack, Some(max))),
-        remedy: |reading| sysctl("net.netfilter.nf_conntrack_max", &twice(reading).to_string()),
+        remedy: |state| sysctl("net.netfilter.nf_conntrack_max", &twice(state).to_string()),
     },
-    ResourceRow { name: "ephemeral ports", unit: "ports", read: ports, remedy: |_| MORE_PORTS.into() },
+    ResourceRow { name: PORTS, unit: "ports", read: ports, remedy: |_| MORE_PORTS.into() },
     ResourceRow { name: "congestion controls", unit: "", read: controls, remedy: |_| BBR.into() },
 ];
 
-fn counted(used: Option<u64>, limit: Option<u64>) -> Vec<Reading> {
+fn counted(used: Option<u64>, limit: Option<u64>) -> Vec<ResourceState> {
+    used.or(limit).map(|_| of(used, limit)).into_iter().collect()
+}
+
+fn of(used: Option<u64>, limit: Option<u64>) -> ResourceState {
     let figure = |number: Option<u64>| number.map(|number| number as f64);
-    match used.or(limit) {
-        None => Vec::new(),
-        Some(_) => vec![Reading { used: figure(used), limit: figure(limit), ..Reading::default() }],
-    }
+    ResourceState { used: figure(used), limit: figure(limit), ..ResourceState::default() }
 }
 
-fn flows_of_tunnels(sample: &ResourceSample) -> Vec<Reading> {
+fn flows_of_tunnels(sample: &ResourceSample) -> Vec<ResourceState> {
     let limited = sample.load.tunnels.iter().filter(|tunnel| tunnel.max_flows.is_some());
-    let reading = |tunnel: &longhaul_relay::TunnelLoad| {
-        let readings = counted(Some(tunnel.flows), tunnel.max_flows).into_iter();
-        readings.map(|reading| Reading { suffix: format!(" {}", tunnel.name), ..reading }).collect::<Vec<_>>()
-    };
-    limited.flat_map(reading).collect()
+    let name = |tunnel: &TunnelLoad| format!(" {}", tunnel.name);
+    limited.map(|tunnel| ResourceState { name: name(tunnel), ..of(Some(tunnel.flows), tunnel.max_flows) }).collect()
 }
 
-fn cpu(sample: &ResourceSample) -> Vec<Reading> {
+fn cpu(sample: &ResourceSample) -> Vec<ResourceState> {
     let held = sample.throttled.filter(|held| !held.time.is_zero());
     let low = held.map(|held| {
         let (time, of) = (held.time.as_secs_f64(), held.of.as_secs_f64());
         format!("the control group has held threads back for {time:.2} s of the last {of:.0} s (cpu.max)")
     });
-    match sample.cpus_used.or(sample.cpus) {
-        None => Vec::new(),
-        Some(_) => vec![Reading { used: sample.cpus_used, limit: sample.cpus, low, ..Reading::default() }],
-    }
+    let (used, limit) = (sample.cpus_used, sample.cpus);
+    let state = |_| ResourceState { used, limit, warning: low, ..ResourceState::default() };
+    used.or(limit).map(state).into_iter().collect()
 }
 
 /// The second limit bites first: from there on the kernel makes the windows smaller (tcp(7) tcp_mem).
-fn tcp_mem(sample: &ResourceSample) -> Vec<Reading> {
+fn tcp_mem(sample: &ResourceSample) -> Vec<ResourceState> {
     let Some(limits) = sample.tcp_mem else { return Vec::new() };
     let detail = Some(limits.map(|limit| limit.to_string()).join(" "));
-    let readings = counted(sample.tcp_pages, Some(limits[1])).into_iter();
-    readings.map(|reading| Reading { detail: detail.clone(), ..reading }).collect()
+    vec![ResourceState { detail, ..of(sample.tcp_pages, Some(limits[1])) }]
 }
 
 /// `factor` is the number of bytes of a buffer that one byte in flight needs at least: 2 for receive buffers, of which half
 /// is payload (tcp(7) tcp_adv_win_scale).
-fn buffer(limits: Option<[u64; 3]>, factor: u64) -> Vec<Reading> {
+fn buffer(limits: Option<[u64; 3]>, factor: u64) -> Vec<ResourceState> {
     let Some(limits) = limits else { return Vec::new() };
     let max = limits[2];
     let rate = (max / factor) as f64 / FAR_RTT_SECONDS / 1e6;
@@ -186,46 +166,44 @@ fn buffer(limits: Option<[u64; 3]>, factor: u64) -> Vec<Reading> {
         )
     });
     let detail = Some(limits.map(|limit| limit.to_string()).join(" "));
-    vec![Reading { limit: Some(max as f64), detail, low, ..Reading::default() }]
+    vec![ResourceState { limit: Some(max as f64), detail, warning: low, ..ResourceState::default() }]
 }
 
-fn larger_buffer(name: &str, reading: &Reading) -> String {
-    let detail = reading.detail.as_deref().unwrap_or_default();
+fn larger_buffer(name: &str, state: &ResourceState) -> String {
+    let detail = state.detail.as_deref().unwrap_or_default();
     let smaller = detail.rsplit_once(' ').map_or("", |(smaller, _)| smaller);
-    let needed = (2.0 * reading.used.unwrap_or(0.0)) as u64;
+    let needed = (2.0 * state.used.unwrap_or(0.0)) as u64;
     let should = needed.checked_next_power_of_two().unwrap_or(SHIPPED_BUFFER).max(SHIPPED_BUFFER);
     sysctl(name, &format!("{smaller} {should}"))
 }
 
-fn ports(sample: &ResourceSample) -> Vec<Reading> {
+fn ports(sample: &ResourceSample) -> Vec<ResourceState> {
     let Some(all) = sample.ports else { return Vec::new() };
     let mut fullest: Vec<&AddressLoad> = sample.load.dialled.iter().collect();
     fullest.sort_by_key(|dialled| std::cmp::Reverse(dialled.flows));
     fullest.truncate(MAX_ADDRESSES);
     let limit = Some(all as f64);
-    let mut readings = vec![Reading { limit, ..Reading::default() }];
-    readings.extend(fullest.into_iter().map(|dialled| {
-        let mut suffix = String::new();
-        if let Some(source) = dialled.source {
-            // Writing to a String does not fail.
-            let _ = write!(suffix, " from {source}");
-        }
-        let _ = write!(suffix, " to {}", dialled.address);
-        Reading { suffix, is_of_address: true, used: Some(dialled.flows as f64), limit, ..Reading::default() }
+    let mut states = vec![ResourceState { limit, ..ResourceState::default() }];
+    states.extend(fullest.into_iter().map(|dialled| {
+        let from = dialled.source.map(|source| format!(" from {source}")).unwrap_or_default();
+        let name = format!("{from} to {}", dialled.address);
+        // The answers of DNS can bring any number of addresses in the daemon's life.
+        let kind = PORTS.into();
+        ResourceState { name, kind, used: Some(dialled.flows as f64), limit, ..ResourceState::default() }
     }));
-    readings
+    states
 }
 
-fn controls(sample: &ResourceSample) -> Vec<Reading> {
+fn controls(sample: &ResourceSample) -> Vec<ResourceState> {
     let Some(offered) = &sample.controls else { return Vec::new() };
     let has_bbr = offered.split(' ').any(|name| name == "bbr");
     let low = (!has_bbr).then(|| format!("the kernel offers {offered}; it should offer bbr, too"));
-    vec![Reading { detail: Some(offered.clone()), low, ..Reading::default() }]
+    vec![ResourceState { detail: Some(offered.clone()), warning: low, ..ResourceState::default() }]
 }
 
-/// Returns twice the limit of `reading`, for a remedy.
-fn twice(reading: &Reading) -> u64 {
-    (2.0 * reading.limit.unwrap_or(0.0)) as u64
+/// Returns twice the limit of `state`, for a remedy.
+fn twice(state: &ResourceState) -> u64 {
+    (2.0 * state.limit.unwrap_or(0.0)) as u64
 }
 
 fn sysctl(name: &str, value: &str) -> String {
@@ -233,6 +211,8 @@ fn sysctl(name: &str, value: &str) -> String {
     format!("sysctl -w {name}={quoted}; to keep it: {name} = {value} in {SYSCTL_FILE}")
 }
 
+/// Name of the row of ports.
+const PORTS: &str = "ephemeral ports";
 /// Name of the receive buffer's row.
 pub(super) const TCP_RMEM: &str = "tcp_rmem";
 /// Name of the send buffer's row.
@@ -263,7 +243,7 @@ const BBR: &str = "modprobe tcp_bbr; to keep it: tcp_bbr in /etc/modules-load.d/
 mod tests {
     use super::*;
     use crate::resources::sample::Throttled;
-    use longhaul_relay::{Load, TunnelLoad};
+    use longhaul_relay::Load;
     use std::time::Duration;
 
     fn row(name: &str) -> &'static ResourceRow {
@@ -304,7 +284,7 @@ mod tests {
         };
         let sample = ResourceSample { ports: Some(10), load, ..ResourceSample::default() };
         let shown = |row: &ResourceRow| -> Vec<_> {
-            (row.read)(&sample).into_iter().map(|reading| (reading.suffix, reading.used, reading.limit)).collect()
+            (row.read)(&sample).into_iter().map(|reading| (reading.name, reading.used, reading.limit)).collect()
         };
         let all = Some(10.0);
         let want = [
@@ -320,7 +300,7 @@ mod tests {
     fn a_low_limit_says_what_it_should_be_and_the_command() {
         let said = |name: &str, sample: &ResourceSample| {
             let reading = (row(name).read)(sample).swap_remove(0);
-            (reading.low.clone(), (row(name).remedy)(&reading))
+            (reading.warning.clone(), (row(name).remedy)(&reading))
         };
         let small = ResourceSample {
             tcp_wmem: Some([4096, 16384, 4_194_304]),

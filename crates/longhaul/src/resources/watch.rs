@@ -1,6 +1,6 @@
 //! Which resources are nearly used up: from 80 % of the limit on, until less than 70 % is in use.
 
-use super::row::{ROWS, Reading, ResourceRow};
+use super::row::{ROWS, ResourceRow};
 use super::sample::ResourceSample;
 use super::state::ResourceState;
 use std::collections::BTreeMap;
@@ -27,12 +27,12 @@ impl Watch {
     pub(super) fn look(&mut self, sample: &ResourceSample, now: f64) -> (Vec<ResourceState>, Vec<Crossing>) {
         let (mut states, mut crossings, mut near) = (Vec::new(), Vec::new(), BTreeMap::new());
         for row in ROWS {
-            for reading in (row.read)(sample) {
-                let name = format!("{}{}", row.name, reading.suffix);
-                let before = self.near.remove(&name);
+            for mut state in (row.read)(sample) {
+                state.name.insert_str(0, row.name);
+                let before = self.near.remove(&state.name);
                 let mark = if before.is_some() { FREE_SHARE } else { NEAR_SHARE };
-                let since = (share(&reading) >= mark).then(|| before.unwrap_or(now));
-                let state = state(row, &reading, name, since);
+                let since = (share(&state) >= mark).then(|| before.unwrap_or(now));
+                complete(&mut state, row, since);
                 if since.is_some() != before.is_some() {
                     crossings.push(Crossing { state: state.clone(), is_near: since.is_some() });
                 }
@@ -53,46 +53,34 @@ pub(super) fn need(states: &mut [ResourceState], name: &str, bytes: u64) {
     let row = ROWS.iter().find(|row| row.name == name);
     let state = states.iter_mut().find(|state| state.name == name);
     let (Some(row), Some(state), 1..) = (row, state, bytes) else { return };
-    let reading = Reading {
-        used: Some(bytes as f64),
-        limit: state.limit,
-        detail: state.detail.clone(),
-        low: state.warning.clone(),
-        ..Reading::default()
-    };
-    state.used = reading.used;
-    if share(&reading) >= NEAR_SHARE {
-        let limit = reading.limit.unwrap_or_default();
+    state.used = Some(bytes as f64);
+    if share(state) >= NEAR_SHARE {
+        let limit = state.limit.unwrap_or_default();
         state.warning = Some(format!("a connection needs {bytes} of at most {limit} bytes: twice rate x RTT"));
-        state.remedy = Some((row.remedy)(&reading));
+        state.remedy = Some((row.remedy)(state));
     }
 }
 
-fn share(reading: &Reading) -> f64 {
-    match (reading.used, reading.limit) {
+fn share(state: &ResourceState) -> f64 {
+    match (state.used, state.limit) {
         (Some(used), Some(limit)) if limit > 0.0 => used / limit,
         _ => 0.0,
     }
 }
 
-fn state(row: &ResourceRow, reading: &Reading, name: String, since: Option<f64>) -> ResourceState {
-    let (used, limit) = (reading.used.unwrap_or_default(), reading.limit.unwrap_or_default());
-    let near = since.map(|_| {
-        let (percent, unit) = (100.0 * share(reading), row.unit);
-        format!("{percent:.0} % in use: {} of {} {unit}", figure(used), figure(limit))
-    });
-    let warning = near.or_else(|| reading.low.clone());
-    ResourceState {
-        kind: if reading.is_of_address { row.name.into() } else { name.clone() },
-        name,
-        used: reading.used,
-        limit: reading.limit,
-        unit: row.unit.into(),
-        detail: reading.detail.clone(),
-        remedy: warning.is_some().then(|| (row.remedy)(reading)),
-        warning,
-        near_since_unix_seconds: since,
+/// Completes the figures that `row` has read. `since`: the time since which the resource is nearly used up.
+fn complete(state: &mut ResourceState, row: &ResourceRow, since: Option<f64>) {
+    if state.kind.is_empty() {
+        state.kind.clone_from(&state.name);
     }
+    if since.is_some() {
+        let (used, limit) = (state.used.unwrap_or_default(), state.limit.unwrap_or_default());
+        let (percent, unit) = (100.0 * share(state), row.unit);
+        state.warning = Some(format!("{percent:.0} % in use: {} of {} {unit}", figure(used), figure(limit)));
+    }
+    state.unit = row.unit.into();
+    state.remedy = state.warning.is_some().then(|| (row.remedy)(state));
+    state.near_since_unix_seconds = since;
 }
 
 /// Returns a number without a fraction, or with two digits of it.
