@@ -11,18 +11,10 @@ pub(super) struct Column<T: 'static> {
     pub(super) place: &'static TopColumn,
 }
 
-impl<T> Clone for Column<T> {
-    fn clone(&self) -> Column<T> {
-        *self
-    }
-}
-
-impl<T> Copy for Column<T> {}
-
 impl<T> Column<T> {
     /// Returns the columns that `figures` have, in their order.
-    pub(super) fn of(figures: &'static [Figure<T>]) -> Vec<Column<T>> {
-        figures.iter().filter_map(|figure| Some(Column { figure, place: figure.top.as_ref()? })).collect()
+    pub(super) fn of(figures: &'static [Figure<T>]) -> impl Iterator<Item = Column<T>> {
+        figures.iter().filter_map(|figure| Some(Column { figure, place: figure.top.as_ref()? }))
     }
 
     /// Returns the text of a cell.
@@ -84,7 +76,7 @@ mod tests {
 
     fn column(width: Width, rank: Option<u8>) -> Column<&'static str> {
         let figure = Figure::text("t", |row: &&'static str| Some((*row).into())).top("T", width, rank);
-        Column::of(Box::leak(Box::new([figure])))[0]
+        Column::of(Box::leak(Box::new([figure]))).next().unwrap()
     }
 
     #[test]

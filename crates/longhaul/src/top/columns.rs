@@ -10,11 +10,11 @@ use std::sync::LazyLock;
 pub(super) static FLOW_COLUMNS: LazyLock<Vec<Column<FlowState>>> = LazyLock::new(|| {
     static LEGS: LazyLock<Vec<Figure<FlowState>>> =
         LazyLock::new(|| of_leg(Leg::Dial).chain(of_leg(Leg::Accept)).collect());
-    [Column::of(&FLOWS), Column::of(&LEGS)].concat()
+    Column::of(&FLOWS).chain(Column::of(&LEGS)).collect()
 });
 
 /// The columns of the table of tunnels, in their order on the screen.
-pub(super) static TUNNEL_COLUMNS: LazyLock<Vec<Column<TunnelState>>> = LazyLock::new(|| Column::of(&TUNNELS));
+pub(super) static TUNNEL_COLUMNS: LazyLock<Vec<Column<TunnelState>>> = LazyLock::new(|| Column::of(&TUNNELS).collect());
 
 #[cfg(test)]
 mod tests {

@@ -273,15 +273,11 @@ impl Model {
             KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => self.list.filter.clear(),
             KeyCode::Char(_) if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => {}
             KeyCode::Char(typed) if self.list.filter.len() < MAX_FILTER_BYTES => self.list.filter.push(typed),
-            KeyCode::Up => self.step_list(Step::Up),
-            KeyCode::Down => self.step_list(Step::Down),
+            KeyCode::Up => self.step(Step::Up),
+            KeyCode::Down => self.step(Step::Down),
             _ => {}
         }
         self.arrange();
-    }
-
-    fn step_list(&mut self, step: Step) {
-        self.list.step(step, flows(&self.paused, &self.picture));
     }
 
     fn choose_sort(&mut self, key: KeyEvent) -> Option<Action> {

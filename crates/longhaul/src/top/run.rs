@@ -12,6 +12,7 @@ use ratatui::crossterm::event::{self, Event};
 use ratatui::layout::Rect;
 use std::fmt;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -119,17 +120,10 @@ async fn show(options: &Options) -> Result<(), Failed> {
     sources.read_input()?;
     loop {
         screen.draw(&mut model).map_err(Failed::Terminal)?;
-        if sources.next(options, &mut model).await? == Next::End {
+        if sources.next(options, &mut model).await?.is_break() {
             return Ok(());
         }
     }
-}
-
-/// Whether the loop goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    Draw,
-    End,
 }
 
 impl Sources {
@@ -162,14 +156,14 @@ impl Sources {
         thread.map(drop).map_err(|err| Failed::Start(format!("cannot start a thread: {err}")))
     }
 
-    /// Waits for the next event and gives it to `model`.
-    async fn next(&mut self, options: &Options, model: &mut Model) -> Result<Next, Failed> {
+    /// Waits for the next event and gives it to `model`. Returns whether the program goes on.
+    async fn next(&mut self, options: &Options, model: &mut Model) -> Result<ControlFlow<()>, Failed> {
         let [terminate, interrupt, hangup] = &mut self.signals;
         // Every arm is a receive or a tick, which loses nothing when another arm is first.
         tokio::select! {
-            _ = terminate.recv() => return Ok(Next::End),
-            _ = interrupt.recv() => return Ok(Next::End),
-            _ = hangup.recv() => return Ok(Next::End),
+            _ = terminate.recv() => return Ok(ControlFlow::Break(())),
+            _ = interrupt.recv() => return Ok(ControlFlow::Break(())),
+            _ = hangup.recv() => return Ok(ControlFlow::Break(())),
             input = self.input.recv() => return self.keys(input, options, model),
             _ = self.clock.tick() => {
                 model.tick(now());
@@ -186,11 +180,16 @@ impl Sources {
                 }
             }
         }
-        Ok(Next::Draw)
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Gives a key to `model`, and those that have come since: the screen is drawn once for all of them.
-    fn keys(&mut self, first: Option<io::Result<Event>>, options: &Options, model: &mut Model) -> Result<Next, Failed> {
+    fn keys(
+        &mut self,
+        first: Option<io::Result<Event>>,
+        options: &Options,
+        model: &mut Model,
+    ) -> Result<ControlFlow<()>, Failed> {
         let mut next = first;
         while let Some(event) = next {
             let action = match event.map_err(Failed::Terminal)? {
@@ -198,14 +197,18 @@ impl Sources {
                 _ => None,
             };
             match action {
-                Some(Action::Quit) => return Ok(Next::End),
+                Some(Action::Quit) => return Ok(ControlFlow::Break(())),
                 Some(Action::Kill(flow)) => self.kill(flow, options),
                 None => {}
             }
             next = self.input.try_recv().ok();
         }
         // The channel is closed if the thread has ended.
-        if self.input.is_closed() { Err(Failed::Start("the keys cannot be read".into())) } else { Ok(Next::Draw) }
+        if self.input.is_closed() {
+            Err(Failed::Start("the keys cannot be read".into()))
+        } else {
+            Ok(ControlFlow::Continue(()))
+        }
     }
 
     /// Asks for a snapshot, unless a request is on its way.

@@ -46,13 +46,10 @@ fn question(model: &Model, flow: u64) -> String {
 fn keys(width: usize) -> String {
     let mut line = String::new();
     for binding in BINDINGS.iter().filter(|binding| !binding.word.is_empty()) {
-        let more = format!("{} {}", binding.key, binding.word);
-        let gap = if line.is_empty() { 0 } else { GAP.len() };
-        if line.len() + gap + more.len() > width {
+        let gap = if line.is_empty() { "" } else { GAP };
+        let more = format!("{gap}{} {}", binding.key, binding.word);
+        if line.len() + more.len() > width {
             break;
-        }
-        if gap > 0 {
-            line += GAP;
         }
         line += &more;
     }
