@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 /// An answer to a request.
 pub(super) type Answer = Response<Content>;
 
-/// The body of an answer, and a mark on its connection while it is not sent.
-#[derive(Debug)]
+/// The body of an answer, and a mark on its connection while it is not sent. By default, it is empty.
+#[derive(Debug, Default)]
 pub(super) struct Content {
     bytes: Option<Bytes>,
     /// More of the body, until the sender is dropped.
@@ -53,25 +53,19 @@ pub(super) fn page(kind: &'static str, body: impl Into<Bytes>) -> Answer {
 
 /// Returns `document` as JSON with a line end.
 pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
-    match serde_json::to_vec(document) {
-        Ok(mut bytes) => {
-            bytes.push(b'\n');
-            answer(status, "application/json", bytes.into())
-        }
-        // No document here has a map with keys that are not text, so this does not happen.
-        Err(err) => text(StatusCode::INTERNAL_SERVER_ERROR, &err.to_string()),
-    }
+    answer(status, "application/json", line(document))
 }
 
 /// Returns an answer whose body are the lines that come through `lines`, each a JSON document.
 pub(super) fn lines(lines: mpsc::Receiver<Bytes>) -> Answer {
     let mut answer = answer(StatusCode::OK, "application/jsonl", Bytes::new());
-    *answer.body_mut() = Content { bytes: None, lines: Some(lines), _busy: None };
+    *answer.body_mut() = Content { lines: Some(lines), ..Content::default() };
     answer
 }
 
 /// Returns `document` as one line of JSON.
 pub(super) fn line(document: &impl Serialize) -> Bytes {
+    // No document here has a map with keys that are not text, so this does not fail.
     let mut line = serde_json::to_vec(document).unwrap_or_default();
     line.push(b'\n');
     line.into()
@@ -96,7 +90,7 @@ pub(super) fn busy(mut answer: Answer, busy: Busy) -> Answer {
 }
 
 fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
-    let mut answer = Response::new(Content { bytes: Some(bytes), lines: None, _busy: None });
+    let mut answer = Response::new(Content { bytes: Some(bytes), ..Content::default() });
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -108,13 +102,6 @@ fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
 pub(super) struct Failure {
     /// Why it failed.
     pub(super) error: String,
-}
-
-impl Content {
-    /// Returns the body of a request without one.
-    pub(super) fn empty() -> Content {
-        Content { bytes: None, lines: None, _busy: None }
-    }
 }
 
 impl Body for Content {

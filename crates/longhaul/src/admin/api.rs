@@ -12,7 +12,9 @@ use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
+use longhaul_relay::lock;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -97,7 +99,7 @@ fn routes() -> impl Iterator<Item = Route> {
 
 /// Answers the request with this head, which came to `listener`. `mark` stays until the answer is sent.
 pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts, mark: Busy) -> Answer {
-    source.counters.requests.fetch_add(1, Relaxed);
+    lock(&source.counters).requests += 1;
     let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
     let answer = match find(listener, &head.method, head.uri.path()) {
@@ -180,7 +182,7 @@ async fn readyz(source: &Source) -> Answer {
 
 async fn reload(source: &Source) -> Answer {
     match source.control.reload().await {
-        Some(Ok(tunnels)) => json(StatusCode::OK, &Reloaded { tunnels }),
+        Some(Ok(tunnels)) => json(StatusCode::OK, &json!({ "tunnels": tunnels })),
         Some(Err(NotReloaded::NoFile)) => error(StatusCode::CONFLICT, "the tunnel was given on the command line"),
         Some(Err(NotReloaded::Draining)) => {
             error(StatusCode::CONFLICT, "the daemon drains; first: longhaul drain --undo")
@@ -227,7 +229,7 @@ async fn follow_drain(source: Arc<Source>, lines: mpsc::Sender<Bytes>) {
 
 async fn undrain(source: &Source) -> Answer {
     match source.control.undrain().await {
-        Some(Ok(())) => json(StatusCode::OK, &Undone { listening: true }),
+        Some(Ok(())) => json(StatusCode::OK, &json!({ "listening": true })),
         Some(Err(why)) => error(StatusCode::CONFLICT, &why),
         None => no_answer(),
     }
@@ -235,7 +237,7 @@ async fn undrain(source: &Source) -> Answer {
 
 async fn kill(source: &Source, number: u64) -> Answer {
     match source.control.kill(number).await {
-        Some(true) => json(StatusCode::OK, &Killed { flow: number }),
+        Some(true) => json(StatusCode::OK, &json!({ "flow": number })),
         Some(false) => error(StatusCode::NOT_FOUND, "there is no such flow"),
         None => no_answer(),
     }
@@ -261,27 +263,6 @@ pub struct DrainProgress {
     /// Why the drain has ended before the last flow. It is in the last line only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-/// The document of a drain that was undone.
-#[derive(Serialize)]
-struct Undone {
-    /// Whether the tunnels listen.
-    listening: bool,
-}
-
-/// The document of a reload that succeeded.
-#[derive(Serialize)]
-struct Reloaded {
-    /// Number of tunnels that are served now.
-    tunnels: usize,
-}
-
-/// The document of a flow that was cut.
-#[derive(Serialize)]
-struct Killed {
-    /// Its number.
-    flow: u64,
 }
 
 /// Interval of the lines of a drain.

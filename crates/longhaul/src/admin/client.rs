@@ -130,7 +130,7 @@ async fn send(socket: &Path, method: Method, path: &str) -> Result<Incomplete, N
     // Its error is also that of the request.
     tokio::spawn(async move { drop(connection.await) });
     // RFC 9112 3.2: every request has a Host.
-    let request = Request::builder().method(method).uri(path).header("host", "longhaul").body(Content::empty());
+    let request = Request::builder().method(method).uri(path).header("host", "longhaul").body(Content::default());
     let request = request.map_err(|err| NoAnswer::Failed(err.to_string()))?;
     let answer = sender.send_request(request).await.map_err(|err| not_sent(socket, &err))?;
     let (head, body) = answer.into_parts();

@@ -1,14 +1,13 @@
 //! Fills a [`Snapshot`].
 
 use super::health::{self, Judged};
-use super::snapshot::{AdminCounters, Snapshot, TunnelState};
+use super::snapshot::{Snapshot, TunnelState};
 use super::source::Source;
 use crate::control::Status;
 use crate::time::seconds_since_1970;
 use longhaul_core::health::{At, Phase, of_tunnel};
-use longhaul_relay::{CounterValues, TunnelView};
+use longhaul_relay::{CounterValues, TunnelView, lock};
 use longhaul_units::Rate;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 /// Returns the tunnels that are served, by name. A daemon that stops serves none.
@@ -61,7 +60,7 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView]) 
         resources: source.resources.states(&flows),
         flows,
         counters: source.relay.counter_values(),
-        admin: admin(source),
+        admin: lock(&source.counters).clone(),
         ..Snapshot::default()
     }
 }
@@ -70,14 +69,4 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView]) 
 pub(super) fn judged(source: &Source, status: &Status) -> Judged {
     let at = At { time: SystemTime::now(), phase: status.phase };
     health::judge(source, status, at, &tunnels(source, status))
-}
-
-fn admin(source: &Source) -> AdminCounters {
-    let counters = &source.counters;
-    AdminCounters {
-        requests: counters.requests.load(Relaxed),
-        refused: counters.refused.load(Relaxed),
-        malformed: counters.malformed.load(Relaxed),
-        displaced: counters.displaced.load(Relaxed),
-    }
 }

@@ -102,7 +102,9 @@ impl Connections {
 
     fn refuse(&self, uid: u32) {
         // One line is enough: the counter has the number.
-        if self.source.counters.refused.fetch_add(1, Relaxed) == 0 {
+        let mut counters = lock(&self.source.counters);
+        counters.refused += 1;
+        if counters.refused == 1 {
             warn!(uid, "control socket: refused, because only root and the daemon's own user may connect");
         }
     }
@@ -117,7 +119,7 @@ impl Connections {
             let idle = open.iter().position(|connection| !connection.busy.load(Relaxed)).unwrap_or(0);
             if let Some(displaced) = open.remove(idle) {
                 displaced.task.abort();
-                self.source.counters.displaced.fetch_add(1, Relaxed);
+                lock(&self.source.counters).displaced += 1;
             }
         }
         open.push_back(Connection { task, busy });
@@ -159,7 +161,7 @@ async fn carry(stream: impl Stream, source: Arc<Source>, listener: Listener, bus
     // A browser keeps a connection for a next request that may never come.
     let is_silent = |err: &hyper::Error| err.is_timeout() && !was_asked.load(Relaxed);
     if ended.is_err_and(|err| err.is_parse() || is_silent(&err) || err.is_incomplete_message()) {
-        source.counters.malformed.fetch_add(1, Relaxed);
+        lock(&source.counters).malformed += 1;
     }
 }
 

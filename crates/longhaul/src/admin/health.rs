@@ -61,6 +61,8 @@ fn problem(problem: health::Problem) -> Problem {
         health: problem.health,
         stage: problem.stage.part().into(),
         since_unix_seconds: seconds_since_1970(problem.since),
+        fatal: problem.health.is_broken(),
+        doubtful: problem.health.is_doubtful(),
     }
 }
 

@@ -66,11 +66,13 @@ impl Snapshot {
 
 /// Something that does not work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "ProblemInJson", into = "ProblemInJson")]
+#[serde(default)]
 pub struct Problem {
-    /// Name of the tunnel. `None` if it is none of a tunnel.
+    /// Name of the tunnel. Absent if it is none of a tunnel.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<String>,
     /// The health of the tunnel, or of the process, because of it.
+    #[serde(with = "HealthInJson")]
     pub health: Health,
     /// The part that does not work, such as `next hop`.
     pub stage: String,
@@ -78,6 +80,10 @@ pub struct Problem {
     pub what: String,
     /// Time when it began, in seconds since 1970 (UTC).
     pub since_unix_seconds: f64,
+    /// Whether `health` is broken. For programs that know no health.
+    pub fatal: bool,
+    /// Whether `health` is doubtful or stalled. For the same.
+    pub doubtful: bool,
 }
 
 impl Problem {
@@ -319,41 +325,6 @@ enum HealthInJson {
     Stalled,
     Doubtful,
     Broken,
-}
-
-/// A [`Problem`] in JSON. Programs that were written before `health` read `fatal` and `doubtful`, and older daemons send only those.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct ProblemInJson {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tunnel: Option<String>,
-    #[serde(with = "HealthInJson")]
-    health: Health,
-    stage: String,
-    what: String,
-    since_unix_seconds: f64,
-    fatal: bool,
-    doubtful: bool,
-}
-
-impl From<Problem> for ProblemInJson {
-    fn from(problem: Problem) -> ProblemInJson {
-        let Problem { tunnel, health, stage, what, since_unix_seconds } = problem;
-        let (fatal, doubtful) = (health.is_broken(), health.is_doubtful());
-        ProblemInJson { tunnel, health, stage, what, since_unix_seconds, fatal, doubtful }
-    }
-}
-
-impl From<ProblemInJson> for Problem {
-    fn from(json: ProblemInJson) -> Problem {
-        let ProblemInJson { tunnel, stage, what, since_unix_seconds, .. } = json;
-        let health = match json.health {
-            Health::Unknown if json.fatal => Health::Broken,
-            Health::Unknown if json.doubtful => Health::Doubtful,
-            health => health,
-        };
-        Problem { tunnel, health, stage, what, since_unix_seconds }
-    }
 }
 
 /// Events of the control socket and of the HTTP listener, since the start.

@@ -1,10 +1,10 @@
 //! The admin part's access to the process: its commands, its live flows, its start.
 
+use super::snapshot::AdminCounters;
 use crate::control::Control;
 use crate::resources::Resources;
 use longhaul_relay::Relay;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 /// Access to the daemon and to the live flows.
@@ -21,26 +21,13 @@ pub(crate) struct Source {
     /// The last sample of the resources.
     pub(super) resources: Arc<Resources>,
     /// Events of the admin part.
-    pub(super) counters: Counters,
-}
-
-/// Events of the admin part since the start.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    /// Requests that were answered, also with an error.
-    pub(super) requests: AtomicU64,
-    /// Connections to the control socket by another user than root and the daemon's.
-    pub(super) refused: AtomicU64,
-    /// Connections that ended because of bytes that are no HTTP request, or of a first request that did not come in time.
-    pub(super) malformed: AtomicU64,
-    /// Connections that were closed because a newer one needed their place.
-    pub(super) displaced: AtomicU64,
+    pub(super) counters: Mutex<AdminCounters>,
 }
 
 impl Source {
     /// Returns a source for the process that starts now.
     pub(crate) fn new(control: Control, relay: Arc<Relay>) -> Arc<Source> {
         let (started, began) = (SystemTime::now(), Instant::now());
-        Arc::new(Source { control, relay, started, began, resources: Arc::default(), counters: Counters::default() })
+        Arc::new(Source { control, relay, started, began, resources: Arc::default(), counters: Mutex::default() })
     }
 }

@@ -9,6 +9,8 @@ use longhaul_core::health::of_daemon;
 /// Words of the views for a health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
+    /// How good the news is.
+    pub tone: Tone,
     /// The beginning of the first line.
     pub first: &'static str,
     /// Before a problem.
@@ -17,19 +19,38 @@ pub struct Words {
     pub tunnel: &'static str,
     /// The result of the daemon's own probes, in a table.
     pub verify: &'static str,
+    /// Behind the state of a next hop, if the state itself does not tell.
+    pub hop: &'static str,
+}
+
+/// How good the news is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing is wrong.
+    Good,
+    /// Something is wrong, but no problem is fatal.
+    Warning,
+    /// New flows are not served, or the state is not known.
+    Bad,
+    /// A statement without a verdict.
+    Plain,
+    /// It was so before the daemon went away.
+    Past,
 }
 
 impl Words {
     /// Returns the words for `health`.
     pub fn of(health: Health) -> Words {
-        let (first, problem, tunnel, verify) = match health {
-            Health::Good => ("WHOLE: ", "", "listening", "whole"),
-            Health::Waiting => ("WHOLE: ", "", "listening", "pending"),
-            Health::Unknown | Health::Failing => ("WHOLE, with ", "warning", "warning", "overdue"),
-            Health::Stalled | Health::Doubtful => ("WHOLE, but DOUBTFUL: ", "warning", "warning", "overdue"),
-            Health::Broken => ("NOT WHOLE", "BROKEN", "BROKEN", "BROKEN"),
+        let (tone, first, problem, tunnel, verify, hop) = match health {
+            Health::Good => (Tone::Good, "WHOLE: ", "", "listening", "whole", ""),
+            Health::Waiting => (Tone::Good, "WHOLE: ", "", "listening", "pending", ""),
+            Health::Unknown | Health::Failing => (Tone::Warning, "WHOLE, with ", "warning", "warning", "overdue", ""),
+            Health::Stalled | Health::Doubtful => {
+                (Tone::Warning, "WHOLE, but DOUBTFUL: ", "warning", "warning", "overdue", ", doubtful")
+            }
+            Health::Broken => (Tone::Bad, "NOT WHOLE", "BROKEN", "BROKEN", "BROKEN", ", broken"),
         };
-        Words { first, problem, tunnel, verify }
+        Words { tone, first, problem, tunnel, verify, hop }
     }
 }
 

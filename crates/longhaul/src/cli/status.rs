@@ -299,6 +299,7 @@ mod tests {
             what: "b:1 is down".into(),
             since_unix_seconds: 1.0,
             health: Health::Broken,
+            ..Problem::default()
         };
         let dial = LegState {
             rtt_ms: Some(63.2),

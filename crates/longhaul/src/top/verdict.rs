@@ -2,24 +2,10 @@
 //! says it, and the colour only repeats it.
 
 use super::model::{Contact, Gone, Model};
-use crate::admin::snapshot::{Health, Snapshot};
+use crate::admin::snapshot::Snapshot;
+pub(super) use crate::admin::verdict::Tone;
 use crate::admin::verdict::{Verdict, Words};
 use crate::figures;
-
-/// How good the news is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
-    /// Nothing is wrong.
-    Good,
-    /// Something is wrong, but no problem is fatal.
-    Warning,
-    /// New flows are not served, or the state is not known.
-    Bad,
-    /// A statement without a verdict.
-    Plain,
-    /// It was so before the daemon went away.
-    Past,
-}
 
 /// A line of text and how good the news is.
 pub(super) type Said = (Tone, String);
@@ -36,23 +22,12 @@ pub(super) fn verdict(model: &Model) -> Said {
             (Tone::Bad, format!("{word} {}: {why}", since_when(*since, model)))
         }
         Contact::Up => match &model.picture {
-            Some((picture, _)) => of_picture(picture, model),
+            Some((picture, _)) => {
+                let verdict = Verdict::of(picture);
+                (Words::of(verdict.health).tone, verdict.line(|since| since_when(since, model)))
+            }
             None => (Tone::Plain, "ASKING".into()),
         },
-    }
-}
-
-fn of_picture(picture: &Snapshot, model: &Model) -> Said {
-    let verdict = Verdict::of(picture);
-    (tone(verdict.health), verdict.line(|since| since_when(since, model)))
-}
-
-/// Returns how good the news of `health` is.
-pub(super) fn tone(health: Health) -> Tone {
-    match health {
-        Health::Good | Health::Waiting => Tone::Good,
-        Health::Unknown | Health::Failing | Health::Stalled | Health::Doubtful => Tone::Warning,
-        Health::Broken => Tone::Bad,
     }
 }
 
@@ -71,9 +46,9 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
     }
     let Some((picture, _)) = &model.picture else { return said };
     said.extend(picture.problems.iter().map(|problem| {
-        let tone = if model.contact == Contact::Up { tone(problem.health) } else { Tone::Past };
-        let since = since_when(problem.since_unix_seconds, model);
-        (tone, format!("{} {since}: {problem}", Words::of(problem.health).problem))
+        let words = Words::of(problem.health);
+        let tone = if model.contact == Contact::Up { words.tone } else { Tone::Past };
+        (tone, format!("{} {}: {problem}", words.problem, since_when(problem.since_unix_seconds, model)))
     }));
     said
 }
@@ -81,12 +56,11 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
 /// Returns lines about the process: its state, and its flows and rates.
 pub(super) fn process(model: &Model) -> Vec<String> {
     let Some((picture, _)) = &model.picture else { return Vec::new() };
-    let rest = picture;
-    let phase = rest.phase.text();
+    let Snapshot { version, pid, phase, .. } = picture;
     let rate = |rate: Option<f64>| rate.map_or("-".into(), figures::rate);
     let flows = figures::count(picture.flows.len(), "flow");
     vec![
-        format!("longhaul {}, pid {}, {phase}, up {}", rest.version, rest.pid, figures::age(rest.uptime_seconds)),
+        format!("longhaul {version}, pid {pid}, {}, up {}", phase.text(), figures::age(picture.uptime_seconds)),
         format!("{flows}, up {}bit/s, down {}bit/s", rate(picture.rates.up), rate(picture.rates.down)),
     ]
 }
@@ -104,7 +78,7 @@ pub(super) fn time(unix_seconds: f64, model: &Model) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::Problem;
+    use crate::admin::snapshot::{Health, Problem};
     use crate::control::Phase;
     use jiff::tz::TimeZone;
 
@@ -123,6 +97,7 @@ mod tests {
             what: "b:1 is down".into(),
             since_unix_seconds: NOW - ago,
             health,
+            ..Problem::default()
         }
     }
 

@@ -4,7 +4,6 @@ use super::figure::{Figure, TopColumn, Unit, Width};
 use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState, VerifyStateName};
 use crate::admin::verdict::Words;
 use longhaul_config::options::Leg;
-use longhaul_core::health::Health;
 use longhaul_core::next_hop::Availability;
 use longhaul_core::path::limit::Limit;
 use longhaul_relay::COUNTERS;
@@ -207,11 +206,7 @@ pub fn tunnel_state(tunnel: &TunnelState) -> &'static str {
 /// Returns the state of a next hop, with its health if the state does not tell that it is not well.
 fn hop_state(hop: &HopState) -> String {
     let tells = matches!(hop.state, Availability::Ejected | Availability::Down);
-    let health = match hop.health {
-        Health::Broken => ", broken",
-        Health::Doubtful | Health::Stalled => ", doubtful",
-        Health::Good | Health::Waiting | Health::Unknown | Health::Failing => "",
-    };
+    let health = Words::of(hop.health).hop;
     format!("{}{}", hop.state.text(), if tells { "" } else { health })
 }
 

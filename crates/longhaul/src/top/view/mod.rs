@@ -20,6 +20,7 @@ use super::columns::TUNNEL_COLUMNS;
 use super::model::{Contact, Model, Pane};
 use super::verdict::{self, Tone};
 use crate::admin::snapshot::FlowState;
+use crate::admin::verdict::Words;
 use crate::figures;
 use pages::Text;
 pub(super) use palette::Palette;
@@ -128,7 +129,7 @@ fn write_tunnels(model: &Model, palette: Palette, room: usize, paper: &mut Paper
     let table = Table::new(&TUNNEL_COLUMNS, paper.width(), tunnels.iter(), tunnels[..shown].iter());
     paper.write(&table.headings(), palette.heading());
     for tunnel in &tunnels[..shown] {
-        let tone = if tunnel.listening { verdict::tone(tunnel.health) } else { Tone::Bad };
+        let tone = if tunnel.listening { Words::of(tunnel.health).tone } else { Tone::Bad };
         let style = if stale { palette.dim() } else { palette.line(tone) };
         paper.write(&table.row(tunnel, ' '), style);
     }
@@ -248,6 +249,7 @@ mod tests {
             what: "every next hop is down by its checks: b2:80".into(),
             since_unix_seconds: NOW - 656.0,
             health: Health::Broken,
+            ..Problem::default()
         };
         Snapshot {
             version: "1.2.3".into(),

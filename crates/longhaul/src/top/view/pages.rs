@@ -3,6 +3,7 @@
 use super::paper::wrap;
 use crate::admin::figures::{Figure, LEGS, tunnel_state, verify_state};
 use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState};
+use crate::admin::verdict::Words;
 use crate::figures;
 use crate::top::columns::FLOW_COLUMNS;
 use crate::top::keys::BINDINGS;
@@ -87,7 +88,7 @@ fn tunnel(tunnel: &TunnelState, model: &Model) -> Vec<Said> {
         rate(tunnel.rates.up),
         rate(tunnel.rates.down)
     );
-    let mut lines = vec![(verdict::tone(tunnel.health), of_itself)];
+    let mut lines = vec![(Words::of(tunnel.health).tone, of_itself)];
     lines.extend(tunnel.verify.as_ref().map(|verify| plain(verified(verify, model))));
     lines.extend(tunnel.next_hops.iter().map(|hop| plain(next_hop(hop))));
     lines
