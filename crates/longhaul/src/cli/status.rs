@@ -286,7 +286,6 @@ mod tests {
                 state: VerifyStateName::Broken,
                 health: Health::Broken,
                 since_unix_seconds: 31.0,
-                interval_seconds: 30.0,
                 stage: Some("WAN".into()),
                 cause: Some("no answer".into()),
                 ..VerifyState::default()
