@@ -29,7 +29,7 @@ pub enum Ask {
 }
 
 /// Why there is no answer, or not the one that was asked for.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
     /// Nobody listens at this path.
     NoDaemon(PathBuf),

@@ -5,6 +5,7 @@ use super::columns::FLOW_COLUMNS;
 use super::keys::{self, Command, Step};
 use super::list::{self, List};
 use super::rates;
+use crate::admin::client::NoAnswer;
 use crate::admin::snapshot::{FlowState, Snapshot};
 use jiff::tz::TimeZone;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -44,19 +45,10 @@ pub(super) enum Contact {
         /// Time of the first request without an answer, in seconds since 1970 (UTC).
         since: f64,
         /// The reason.
-        why: Gone,
+        why: NoAnswer,
         /// State of the service, as systemd describes it.
         unit: Option<String>,
     },
-}
-
-/// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Gone {
-    /// There is no daemon, or it hangs.
-    Broken(String),
-    /// The state is not known, for example because a right is missing.
-    Unknown(String),
 }
 
 /// Something above the main screen.
@@ -116,7 +108,7 @@ impl Model {
     }
 
     /// Takes a snapshot, or the reason why there is none.
-    pub(super) fn answered(&mut self, answer: Result<Snapshot, Gone>) {
+    pub(super) fn answered(&mut self, answer: Result<Snapshot, NoAnswer>) {
         match answer {
             Ok(mut snapshot) => {
                 rates::fill(&mut snapshot, self.picture.as_ref().map(|(picture, _)| picture));
@@ -381,7 +373,7 @@ mod tests {
         assert!(matches!(model.panes.last(), Some(Pane::Text(Page::Details(_, false), _))));
         // Without a flow, and without a daemon.
         code(&mut model, KeyCode::Esc);
-        model.answered(Err(Gone::Broken("gone".into())));
+        model.answered(Err(NoAnswer::Hangs("gone".into())));
         assert_eq!(press(&mut model, "ky"), None);
         model.answered(Ok(snapshot(4.0, &[])));
         assert_eq!(press(&mut model, "ky"), None);

@@ -1,6 +1,6 @@
 //! The loop of `longhaul top`: it waits for keys, the clock, answers of the daemon and signals, and draws after each.
 
-use super::model::{Action, Contact, Gone, Model};
+use super::model::{Action, Contact, Model};
 use super::terminal::Screen;
 use super::view::{self, Palette};
 use crate::admin::client::{self, Ask, NoAnswer};
@@ -168,7 +168,7 @@ impl Sources {
             _ = self.clock.tick() => {
                 model.tick(now());
                 if self.asking.is_some_and(|since| since.elapsed() >= PATIENCE) {
-                    model.answered(Err(Gone::Broken("the daemon does not answer".into())));
+                    model.answered(Err(NoAnswer::Hangs("the daemon does not answer".into())));
                 }
             }
             _ = self.ask.tick() => self.ask(options),
@@ -242,7 +242,7 @@ impl Sources {
                     self.asking_systemd = true;
                     self.jobs.spawn_blocking(move || Happened::Systemd(systemd()));
                 }
-                model.answered(answer.map(|snapshot| *snapshot).map_err(|err| gone(&err)));
+                model.answered(answer.map(|snapshot| *snapshot));
             }
             // The next picture comes by the clock: rates over a shorter time would be wrong by much.
             Happened::Killed(flow, outcome) => model.killed(flow, outcome),
@@ -259,13 +259,6 @@ impl Sources {
 async fn look(socket: &Path) -> Result<Box<Snapshot>, NoAnswer> {
     let bytes = client::ask(socket, Ask::Status).await?;
     serde_json::from_slice(&bytes).map(Box::new).map_err(|err| NoAnswer::Failed(format!("the daemon's answer: {err}")))
-}
-
-fn gone(err: &NoAnswer) -> Gone {
-    match err {
-        NoAnswer::NoDaemon(_) | NoAnswer::Hangs(_) => Gone::Broken(err.to_string()),
-        NoAnswer::Refused(_) | NoAnswer::Failed(_) => Gone::Unknown(err.to_string()),
-    }
 }
 
 fn model(options: &Options) -> Model {

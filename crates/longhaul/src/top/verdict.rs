@@ -1,7 +1,8 @@
 //! The first lines of the screen. They answer: is it whole, and if not, which stage of which tunnel since when. The word
 //! says it, and the colour only repeats it.
 
-use super::model::{Contact, Gone, Model};
+use super::model::{Contact, Model};
+use crate::admin::client::NoAnswer;
 use crate::admin::snapshot::Snapshot;
 pub(super) use crate::admin::verdict::Tone;
 use crate::admin::verdict::{Verdict, Words};
@@ -15,9 +16,9 @@ pub(super) fn verdict(model: &Model) -> Said {
     match &model.contact {
         Contact::Asking => (Tone::Plain, format!("ASKING the daemon at {}", model.socket)),
         Contact::Gone { since, why, .. } => {
-            let (word, why) = match why {
-                Gone::Broken(why) => ("NOT WHOLE", why),
-                Gone::Unknown(why) => ("CANNOT TELL", why),
+            let word = match why {
+                NoAnswer::NoDaemon(_) | NoAnswer::Hangs(_) => "NOT WHOLE",
+                NoAnswer::Refused(_) | NoAnswer::Failed(_) => "CANNOT TELL",
             };
             (Tone::Bad, format!("{word} {}: {why}", since_when(*since, model)))
         }
@@ -131,16 +132,16 @@ mod tests {
     fn a_daemon_that_is_gone_is_not_whole_since_then() {
         let mut model = model(Snapshot { ready: true, ..Snapshot::default() });
         model.tick(NOW + 1.0);
-        model.answered(Err(Gone::Broken("no daemon at /run/admin.sock".into())));
+        model.answered(Err(NoAnswer::NoDaemon("/run/admin.sock".into())));
         model.systemd_said(Some("longhaul.service is failed".into()));
         model.tick(NOW + 13.0);
-        model.answered(Err(Gone::Broken("no daemon at /run/admin.sock".into())));
+        model.answered(Err(NoAnswer::NoDaemon("/run/admin.sock".into())));
         let want = "NOT WHOLE since 22:13:21 (12s): no daemon at /run/admin.sock";
         assert_eq!(verdict(&model), (Tone::Bad, want.into()));
         let said: Vec<String> = reasons(&model).into_iter().map(|(_, text)| text).collect();
         let below = "Everything below is from 22:13:20, not from now. Asking again.";
         assert_eq!(said, ["longhaul.service is failed", below]);
-        model.answered(Err(Gone::Unknown("no right".into())));
+        model.answered(Err(NoAnswer::Failed("no right".into())));
         assert_eq!(verdict(&model).1, "CANNOT TELL since 22:13:21 (12s): no right");
         model.answered(Ok(Snapshot { ready: true, ..Snapshot::default() }));
         assert_eq!(verdict(&model).0, Tone::Good);

@@ -197,11 +197,11 @@ const MIN_LINES_FOR_GAPS: usize = 14;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::client::NoAnswer;
     use crate::admin::snapshot::{
         FlowState, Health, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState, VerifyState,
         VerifyStateName,
     };
-    use crate::top::model::Gone;
     use jiff::tz::TimeZone;
     use longhaul_relay::CounterValues;
     use ratatui::Terminal;
@@ -380,7 +380,7 @@ FLOWS 2, by total rate, largest first
                 screen(&mut model, width, height);
             }
         }
-        model.answered(Err(Gone::Unknown("x".repeat(1000))));
+        model.answered(Err(NoAnswer::Failed("x".repeat(1000))));
         (0..50).for_each(|size| drop(screen(&mut model, 2 * size, size)));
     }
 
@@ -401,7 +401,7 @@ FLOWS 2, by total rate, largest first
     fn a_picture_of_before_is_grey_and_says_so() {
         let mut model = model(2);
         model.tick(NOW + 5.0);
-        model.answered(Err(Gone::Broken("no daemon at /run/admin.sock".into())));
+        model.answered(Err(NoAnswer::NoDaemon("/run/admin.sock".into())));
         let shown = screen(&mut model, 80, 24);
         assert!(shown[0].starts_with("NOT WHOLE since 22:13:25 (0s): no daemon at /run/admin.sock"), "{shown:#?}");
         assert_eq!(shown[1], "Everything below is from 22:13:20, not from now. Asking again.");
