@@ -5,8 +5,7 @@ pub use longhaul_core::health::Phase;
 use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot};
 
-/// A client's handle to the daemon. Each method waits for the reply, and returns `None` when the daemon ended before it
-/// replied.
+/// A client's handle to the daemon.
 #[derive(Clone, Debug)]
 pub struct Control(mpsc::Sender<Command>);
 
@@ -21,15 +20,17 @@ pub(crate) type Reply<T> = oneshot::Sender<T>;
 pub(crate) enum Command {
     /// Answers with the state of the daemon.
     Status(Reply<Status>),
-    /// Cuts the flow with this number. Answers whether it exists.
+    /// Cuts the flow with this number, with RST on both legs. Answers whether it exists. It ends a moment later.
     Kill(u64, Reply<bool>),
     /// Writes the counters to the log.
     Report(Reply<()>),
-    /// Reads the configuration file again.
+    /// Reads the configuration file again. Answers when it is applied or refused. If another reload begins meanwhile, with the
+    /// outcome of the later one.
     Reload(Reply<Reloaded>),
-    /// Stops listening, and keeps the process. Answers when no flow is left.
+    /// Drains: the process is no longer ready, its listeners close after `drain_grace`, and it stays. Answers when no flow is
+    /// left.
     Drain(Reply<Drained>),
-    /// Undoes a drain. Answers when every tunnel listens.
+    /// Undoes a drain. Answers when every tunnel listens. Without a drain, does nothing.
     Undrain(Reply<Undrained>),
     /// Ends when the last flow has ended. Answers with the number of flows.
     Stop(Reply<u64>),
@@ -92,50 +93,8 @@ impl Control {
         (Control(sender), receiver)
     }
 
-    /// Returns the state of the daemon.
-    pub async fn status(&self) -> Option<Status> {
-        self.ask(Command::Status).await
-    }
-
-    /// Cuts flow `number` with RST on both legs. Returns whether it exists. It ends a moment later.
-    pub async fn kill(&self, number: u64) -> Option<bool> {
-        self.ask(|reply| Command::Kill(number, reply)).await
-    }
-
-    /// Writes the counters to the log.
-    pub async fn report(&self) -> Option<()> {
-        self.ask(Command::Report).await
-    }
-
-    /// Reads the configuration file again, and waits until it is applied or refused. If another reload begins
-    /// meanwhile, returns the outcome of the later one.
-    pub async fn reload(&self) -> Option<Reloaded> {
-        self.ask(Command::Reload).await
-    }
-
-    /// Begins to drain: the process is no longer ready, its listeners close after `drain_grace`, and it stays. Waits until
-    /// no flow is left.
-    pub async fn drain(&self) -> Option<Drained> {
-        self.ask(Command::Drain).await
-    }
-
-    /// Undoes a drain. Without one, does nothing.
-    pub async fn undrain(&self) -> Option<Undrained> {
-        self.ask(Command::Undrain).await
-    }
-
-    /// Begins to stop: accepts no new connections, and ends the process when the last flow has ended. Returns the number
-    /// of flows that are left.
-    pub async fn stop(&self) -> Option<u64> {
-        self.ask(Command::Stop).await
-    }
-
-    /// Resets every flow and ends the process. Returns the number of flows that were left.
-    pub async fn cut(&self) -> Option<u64> {
-        self.ask(Command::Cut).await
-    }
-
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {
+    /// Sends a command, and waits for the reply. Returns `None` when the daemon ended before it replied.
+    pub(crate) async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {
         self.send(command).await.await.ok()
     }
 

@@ -7,7 +7,7 @@ use super::health::Judged;
 use super::metrics::{self, Format};
 use super::page;
 use super::source::Source;
-use crate::control::{DrainUndone, NotReloaded, Phase, Status};
+use crate::control::{Command, DrainUndone, NotReloaded, Phase, Status};
 use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
@@ -181,7 +181,7 @@ async fn readyz(source: &Source) -> Answer {
 }
 
 async fn reload(source: &Source) -> Answer {
-    match source.control.reload().await {
+    match source.control.ask(Command::Reload).await {
         Some(Ok(tunnels)) => json(StatusCode::OK, &json!({ "tunnels": tunnels })),
         Some(Err(NotReloaded::NoFile)) => error(StatusCode::CONFLICT, "the tunnel was given on the command line"),
         Some(Err(NotReloaded::Draining)) => {
@@ -202,7 +202,7 @@ fn drain(source: Arc<Source>) -> Answer {
 
 /// Sends a [`DrainProgress`] now, each second and at the end of the drain. A client that goes away leaves the drain as it is.
 async fn follow_drain(source: Arc<Source>, lines: mpsc::Sender<Bytes>) {
-    let mut drained = pin!(source.control.drain());
+    let mut drained = pin!(source.control.ask(Command::Drain));
     let mut tick = interval(PROGRESS_INTERVAL);
     let now = |drained, error: Option<&str>| DrainProgress {
         drained,
@@ -228,7 +228,7 @@ async fn follow_drain(source: Arc<Source>, lines: mpsc::Sender<Bytes>) {
 }
 
 async fn undrain(source: &Source) -> Answer {
-    match source.control.undrain().await {
+    match source.control.ask(Command::Undrain).await {
         Some(Ok(())) => json(StatusCode::OK, &json!({ "listening": true })),
         Some(Err(why)) => error(StatusCode::CONFLICT, &why),
         None => no_answer(),
@@ -236,7 +236,7 @@ async fn undrain(source: &Source) -> Answer {
 }
 
 async fn kill(source: &Source, number: u64) -> Answer {
-    match source.control.kill(number).await {
+    match source.control.ask(|reply| Command::Kill(number, reply)).await {
         Some(true) => json(StatusCode::OK, &json!({ "flow": number })),
         Some(false) => error(StatusCode::NOT_FOUND, "there is no such flow"),
         None => no_answer(),
@@ -245,7 +245,7 @@ async fn kill(source: &Source, number: u64) -> Answer {
 
 /// Returns the state of the daemon, or `None` if it does not answer in time.
 async fn daemon(source: &Source) -> Option<Status> {
-    timeout(DAEMON_TIMEOUT, source.control.status()).await.ok()?
+    timeout(DAEMON_TIMEOUT, source.control.ask(Command::Status)).await.ok()?
 }
 
 fn no_answer() -> Answer {

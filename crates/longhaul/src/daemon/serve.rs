@@ -399,16 +399,16 @@ mod tests {
         let relay = daemon.relay.clone();
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
-        let status = control.status().await.unwrap();
+        let status = control.ask(Command::Status).await.unwrap();
         assert_eq!((status.phase, status.refusal), (Phase::Serving, None));
         assert_eq!(relay.tunnels.views()[0].settings.name, "one");
-        assert_eq!(control.kill(1).await, Some(false));
-        assert_eq!(control.report().await, Some(()));
-        assert_eq!(control.reload().await, Some(Err(NotReloaded::NoFile)));
-        assert_eq!(control.undrain().await, Some(Ok(())));
-        assert_eq!(control.stop().await, Some(0));
+        assert_eq!(control.ask(|reply| Command::Kill(1, reply)).await, Some(false));
+        assert_eq!(control.ask(Command::Report).await, Some(()));
+        assert_eq!(control.ask(Command::Reload).await, Some(Err(NotReloaded::NoFile)));
+        assert_eq!(control.ask(Command::Undrain).await, Some(Ok(())));
+        assert_eq!(control.ask(Command::Stop).await, Some(0));
         timeout(LONG, serving).await.unwrap().unwrap().unwrap();
-        assert_eq!(control.cut().await, None, "it has ended");
+        assert_eq!(control.ask(Command::Cut).await, None, "it has ended");
     }
 
     #[tokio::test]
@@ -424,18 +424,18 @@ mod tests {
         let (control, commands) = Control::new();
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
         let waiting = control.send(Command::Drain).await;
-        let status = control.status().await.unwrap();
+        let status = control.ask(Command::Status).await.unwrap();
         assert_eq!((status.phase, status.listens), (Phase::Draining, true));
-        assert_eq!(control.reload().await, Some(Err(NotReloaded::Draining)));
-        assert_eq!(control.undrain().await, Some(Ok(())));
+        assert_eq!(control.ask(Command::Reload).await, Some(Err(NotReloaded::Draining)));
+        assert_eq!(control.ask(Command::Undrain).await, Some(Ok(())));
         assert_eq!(waiting.await.unwrap(), Err(DrainUndone));
-        assert_eq!(control.status().await.unwrap().phase, Phase::Serving);
+        assert_eq!(control.ask(Command::Status).await.unwrap().phase, Phase::Serving);
         let waiting = control.send(Command::Drain).await;
         tokio::time::pause();
         tokio::time::advance(grace).await;
         assert_eq!(waiting.await.unwrap(), Ok(()), "no flow is left");
         tokio::time::resume();
-        let status = control.status().await.unwrap();
+        let status = control.ask(Command::Status).await.unwrap();
         assert_eq!((status.phase, status.listens), (Phase::Draining, false));
         // A child that another test is just starting has a copy of the listener until its execve(2).
         let nobody_listens = async {
@@ -444,10 +444,10 @@ mod tests {
             }
         };
         timeout(LONG, nobody_listens).await.unwrap();
-        assert_eq!(control.undrain().await, Some(Ok(())));
+        assert_eq!(control.ask(Command::Undrain).await, Some(Ok(())));
         assert!(std::net::TcpStream::connect(listen).is_ok());
         let waiting = control.send(Command::Drain).await;
-        assert!(control.stop().await.is_some());
+        assert!(control.ask(Command::Stop).await.is_some());
         timeout(LONG, serving).await.unwrap().unwrap().unwrap();
         assert_eq!(waiting.await.unwrap(), Ok(()), "the process has stopped");
     }
@@ -461,11 +461,11 @@ mod tests {
         let (last, served) = tokio::sync::oneshot::channel::<()>();
         daemon.relay.listen_by(async { drop(served.await) });
         let serving = tokio::spawn(async move { daemon.serve(commands).await });
-        assert_eq!(control.stop().await, Some(0));
-        let status = control.status().await.unwrap();
+        assert_eq!(control.ask(Command::Stop).await, Some(0));
+        let status = control.ask(Command::Status).await.unwrap();
         let why = status.refusal.map(|refusal| refusal.why);
         assert_eq!((status.phase, why.as_deref()), (Phase::Stopping, Some("line 7: name is missing")));
-        assert_eq!(control.kill(1).await, Some(false));
+        assert_eq!(control.ask(|reply| Command::Kill(1, reply)).await, Some(false));
         drop(last);
         timeout(LONG, serving).await.unwrap().unwrap().unwrap();
     }
