@@ -22,7 +22,7 @@ build:           ## builds the program: target/release/longhaul; its debug symbo
 	$(CARGO) build --release --locked --bin longhaul
 	scripts/split-symbols target/release/longhaul
 
-demo: build      ## copies between two old hosts, 63 ms apart: direct, through socat, through longhaul (`make demo ARGS="--rtt 100ms"`)
+demo: build      ## copies between two old hosts, 63 ms apart: direct, socat, HAProxy, longhaul (`make demo ARGS="--rtt 100ms"`)
 	scripts/deps demo
 	scripts/demo $(ARGS)
 

@@ -32,7 +32,6 @@ mod world;
 
 pub use cmd::Lab;
 pub use error::LabError;
-pub use plan::host::HostSpec;
 pub use plan::link::LinkSpec;
 pub use plan::place::{Direction, Host};
 pub use plan::profile::{Profile, Sysctl, Sysctls};

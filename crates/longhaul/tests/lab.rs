@@ -9,8 +9,8 @@
 mod common;
 
 use common::{alone, lab, runs};
-use longhaul_lab::{Host, HostSpec, LinkSpec, Profile, Sysctl, Wan, transfer};
-use longhaul_units::{Bytes, Rate};
+use longhaul_lab::{Host, LinkSpec, Profile, Sysctl, Wan, transfer};
+use longhaul_units::Rate;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
@@ -95,22 +95,6 @@ fn every_byte_arrives_through_cut_super_packets() {
 }
 
 #[test]
-fn a_host_like_aix_is_limited_by_its_configured_window() {
-    let _alone = alone();
-    let link = link(30, "1Gbit/s", 0.0);
-    let (host, relay) = (HostSpec::aix_like(Bytes(262_144)).profile(), Profile::relay(&link));
-    let Some(wan) = runs(Wan::build(&link, [host.clone(), relay.clone(), relay, host])) else { return };
-    let sink = SocketAddr::new(Host::B.lan(), 7000);
-    let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Arc::default());
-    let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
-    let speed = outcome.bytes as f64 / outcome.took.as_secs_f64();
-    let allowed = 262_140.0 / 0.030;
-    println!("{:.2} of {:.2} MB/s", speed / 1e6, allowed / 1e6);
-    // However fast the machine is, the speed is at most one window per round trip.
-    assert!(speed < allowed, "{speed} of {allowed}");
-}
-
-#[test]
 fn every_host_has_the_settings_of_its_profile() {
     let _alone = alone();
     let odd = Profile {
@@ -167,36 +151,12 @@ fn a_dropped_lab_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_demo_compares_the_installed_relays() {
-    let _alone = alone();
-    if lab(&link(1, "1Gbit/s", 0.0)).is_none() {
-        return;
-    }
-    let mut demo = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    demo.args(["lab", "demo", "--rtt", "20ms", "--rate", "200Mbit/s", "--loss", "0.01%", "--size", "3MB"]);
-    let output = demo.output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{stdout}{stderr}");
-    for row in ["raw TCP, MB/s", "request and answer of 10 kB, ms", "relay CPU for raw TCP"] {
-        let line = stdout.lines().find(|line| line.starts_with(&format!("| {row}"))).expect(row);
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        assert!(cells.len() == 4 && cells[3].starts_with(|digit: char| digit.is_ascii_digit()), "{stdout}");
-    }
-    assert!(stdout.lines().all(|line| line.chars().count() < 100), "{stdout}");
-    for line in stdout.lines().filter(|line| line.contains("left out")) {
-        assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {line}");
-        println!("SKIP: {line}");
-    }
-}
-
-#[test]
 fn impossible_values_are_refused_with_an_example() {
     for (flag, value, advice) in [
         ("--rtt", "63", "write for example 63ms"),
         ("--rtt", "20s", "write for example 63ms"),
         ("--rate", "1Gb", "write for example 1Gbit/s"),
         ("--loss", "0.1", "0.1%"),
-        ("--size", "big", "write for example 100MB"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["lab", "demo", flag, value]).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -16,9 +16,14 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Runs the quick form of the scenario `name` and asserts that all bytes arrived. Returns the runs; none if no lab can be
 /// built.
 fn quick(name: &str) -> Vec<Value> {
+    quick_by(&["run", name], name)
+}
+
+/// As [`quick`], by the subcommand of `lab` that is `words`.
+fn quick_by(words: &[&str], name: &str) -> Vec<Value> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    let output = command.args(["lab", "run", name, "--quick", "--json"]).output().unwrap();
+    let output = command.arg("lab").args(words).args(["--quick", "--json"]).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     let Ok(report) = serde_json::from_slice::<Value>(&output.stdout) else {
         let cannot = ["EPERM", "/dev/net/tun", "user namespaces"];
@@ -80,6 +85,16 @@ fn assert_faster(runs: &[Value], fast: &str, times: f64, slow: &str) {
 fn assert_window(runs: &[Value], id: &str, bytes: u64) {
     let Some(run) = found(runs, id) else { return };
     assert_eq!(run["host_sender"]["window_bytes"], bytes, "{id}: {}", run["why"]);
+}
+
+#[test]
+fn the_demo_is_the_scenario_of_its_name() {
+    let runs = quick_by(&["demo"], "demo");
+    assert_window(&runs, "raw", 262_140);
+    let carriers = |id: &str| runs.iter().filter(|run| run["id"] == id).map(|run| run["carrier"].clone()).collect();
+    for id in ["raw", "answer"].into_iter().filter(|_| !runs.is_empty()) {
+        assert_eq!(Value::Array(carriers(id)), serde_json::json!(["direct", "socat", "haproxy", "longhaul"]));
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod row;
 mod table;
 
 pub(crate) use row::{Carrier, DATA_PORTS, PORT, Protocol, Role, Running, Tunnel};
-pub(crate) use table::{DIRECT, LONGHAUL, ROWS, SOCAT, SSH_PORT};
+pub(crate) use table::{ROWS, SSH_PORT};
 
 /// Returns the carrier called `name`.
 ///

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 /// All carriers.
 pub(crate) const ROWS: &[Carrier] = &[
-    DIRECT,
+    Carrier { name: "direct", what: "no relay", role: Role::Direct, ..Carrier::ROUTED },
     Carrier {
         name: "tuned",
         what: "no relay, the hosts tuned",
@@ -22,7 +22,13 @@ pub(crate) const ROWS: &[Carrier] = &[
         hosts: |host, link| *host = host.tuned(link),
         ..Carrier::ROUTED
     },
-    SOCAT,
+    Carrier {
+        name: "socat",
+        what: "socat on both relays",
+        needs: &[SOCAT_PROGRAM],
+        start: |wan, _, _| socat(wan, ""),
+        ..Carrier::RELAYED
+    },
     Carrier {
         name: "socat-nodelay",
         what: "socat with nodelay on both relays",
@@ -59,30 +65,15 @@ pub(crate) const ROWS: &[Carrier] = &[
         start: |wan, _, _| socket_proxyd(wan),
         ..Carrier::RELAYED
     },
-    LONGHAUL,
+    Carrier {
+        name: "longhaul",
+        what: "longhaul on both relays",
+        role: Role::Longhaul,
+        congestion: Some("bbr"),
+        start: |wan, _, tunnel| longhaul(wan, tunnel),
+        ..Carrier::RELAYED
+    },
 ];
-
-/// The hosts alone, with the scenario's settings.
-pub(crate) const DIRECT: Carrier = Carrier { name: "direct", what: "no relay", role: Role::Direct, ..Carrier::ROUTED };
-
-/// The recipe that many people write by hand.
-pub(crate) const SOCAT: Carrier = Carrier {
-    name: "socat",
-    what: "socat on both relays",
-    needs: &[SOCAT_PROGRAM],
-    start: |wan, _, _| socat(wan, ""),
-    ..Carrier::RELAYED
-};
-
-/// longhaul's own relays.
-pub(crate) const LONGHAUL: Carrier = Carrier {
-    name: "longhaul",
-    what: "longhaul on both relays",
-    role: Role::Longhaul,
-    congestion: Some("bbr"),
-    start: |wan, _, tunnel| longhaul(wan, tunnel),
-    ..Carrier::RELAYED
-};
 
 const SOCAT_PROGRAM: Requirement = Requirement::program("socat", "socat", "socat");
 

@@ -32,6 +32,13 @@ pub(crate) struct RunArgs {
     /// A scenario of `longhaul lab list`, a file, or `all`
     #[arg(value_name = "NAME|FILE|all", required = true)]
     names: Vec<String>,
+    #[command(flatten)]
+    choices: Choices,
+}
+
+/// What to run of the scenarios, and how to show the results.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Choices {
     /// Run only this carrier; may be given more than once
     #[arg(long, value_name = "NAME", value_parser = carrier::find)]
     carrier: Vec<&'static Carrier>,
@@ -61,7 +68,14 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     /// Runs the scenarios. Returns the exit status that the help describes.
     pub(crate) fn run(self) -> ExitCode {
-        let scenarios = match self.scenarios() {
+        self.choices.run(&self.names)
+    }
+}
+
+impl Choices {
+    /// Runs the scenarios `names`. Returns the exit status that the help of [`RunArgs`] describes.
+    pub(crate) fn run(self, names: &[String]) -> ExitCode {
+        let scenarios = match self.scenarios(names) {
             Ok(scenarios) => scenarios,
             Err(lines) => {
                 lines.iter().for_each(|line| say(line));
@@ -150,11 +164,11 @@ impl RunArgs {
     }
 
     /// Returns the named scenarios, with the changes of the command line.
-    fn scenarios(&self) -> Result<Vec<Scenario>, Vec<String>> {
+    fn scenarios(&self, names: &[String]) -> Result<Vec<Scenario>, Vec<String>> {
         let mut scenarios = Vec::new();
         let mut wrong = Vec::new();
         let mut without = Vec::new();
-        for name in &self.names {
+        for name in names {
             let is_all = name == "all";
             let names =
                 if is_all { library::FILES.iter().map(|(name, _)| *name).collect() } else { vec![name.as_str()] };

@@ -3,13 +3,13 @@
 use crate::plan::conflict::Conflict;
 use crate::plan::link::LinkSpec;
 use crate::plan::profile::{Profile, Sysctl, Sysctls};
+use longhaul_core::path::CUBIC;
 use longhaul_core::path::laws::{MAX_UNSCALED_WINDOW, packet};
-use longhaul_core::path::{CUBIC, RENO};
 use longhaul_units::Bytes;
 
 /// TCP settings of one host, as a scenario describes them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HostSpec {
+pub(crate) struct HostSpec {
     /// The window that the host offers, and the maximum that it has in flight; `None` means the kernel's autotuning.
     pub(crate) window: Option<Bytes>,
     /// Maximum size of an autotuned buffer; `None` means the kernel's default.
@@ -49,12 +49,6 @@ impl Default for HostSpec {
 }
 
 impl HostSpec {
-    /// Returns a host like AIX at its defaults on 10 GbE or virtual Ethernet: windows of `window` bytes, Reno, no SACK, and
-    /// without the newer loss detection of Linux.
-    pub fn aix_like(window: Bytes) -> HostSpec {
-        HostSpec { window: Some(window), congestion: RENO.into(), sack: false, ..HostSpec::default() }
-    }
-
     /// Returns the host with buffers that cover the link, and with TCP set as the advice for long paths says. This is the host
     /// that its owner could have if it could be changed.
     pub(crate) fn tuned(&self, link: &LinkSpec) -> HostSpec {
@@ -98,7 +92,7 @@ impl HostSpec {
     }
 
     /// Returns the kernel settings of the host.
-    pub fn profile(&self) -> Profile {
+    pub(crate) fn profile(&self) -> Profile {
         let mut profile = match (self.window, self.buffers) {
             (Some(window), _) => self.windowed(window),
             (None, Some(max)) => Profile::buffers(max),

@@ -7,6 +7,7 @@ use std::path::Path;
 
 /// Name and text of each scenario.
 pub(crate) const FILES: &[(&str, &str)] = &[
+    ("demo", include_str!("../../../../lab/demo.toml")),
     ("mitre", include_str!("../../../../lab/mitre.toml")),
     ("kurtcms", include_str!("../../../../lab/kurtcms.toml")),
     ("ornl", include_str!("../../../../lab/ornl.toml")),

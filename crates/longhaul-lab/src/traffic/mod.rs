@@ -1,7 +1,7 @@
 //! The kinds of traffic between the hosts: a table with a row for each kind, in a file of its own.
 //!
 //! To add a kind, write its row and its `run` in a new file, and name the file and the row here, in one line each. Nothing else
-//! names a kind, except a command that always uses the same one. A row of a program that copies files begins with
+//! names a kind. A row of a program that copies files begins with
 //! [`copies::BASE`]. `UPDATE=1 cargo test -p longhaul-lab --lib docs_lab_md` writes the new row into docs/lab.md.
 
 mod connections;
@@ -21,11 +21,8 @@ mod sftp;
 
 pub(crate) use copies::make_file;
 pub(crate) use iperf3::IPERF3_PROGRAM;
-pub(crate) use raw::RAW;
 pub use raw::{Outcome, transfer};
-pub(crate) use request::REQUEST;
 pub(crate) use row::{Counts, Drive, Heeds, Kind, Measured, ServedBy, Traffic};
-pub(crate) use scp::SCP;
 
 /// All kinds of traffic.
 pub(crate) const ROWS: &[Kind] = &[
