@@ -5,9 +5,9 @@
 
 use crate::engine::{ATTEMPTS, Number, Progress};
 use crate::measure::sampler::Sample;
+use crate::report::columns::shown;
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
-use crate::report::table::{shown, verdict};
 use crate::traffic::Counts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{ErrorKind, IsTerminal, Write as _};
@@ -87,7 +87,7 @@ impl Progress for Bar {
     }
 
     fn sample(&mut self, sample: &Sample) {
-        self.bar.set_position(sample.at.as_millis() as u64);
+        self.bar.set_position((sample.t_s * 1e3) as u64);
         self.bar.set_message(format!("{:.1} MB/s", sample.speed));
     }
 
@@ -102,7 +102,10 @@ impl Progress for Bar {
             Some(speed) => format!("{} MB/s", shown(speed)),
             None => run.why.clone(),
         };
-        let verdict = if run.is_plain_pass() { String::new() } else { format!("{}: ", verdict(run)) };
+        let verdict = match run.verdict {
+            Verdict::Unjudged => String::new(),
+            verdict => format!("{}: ", verdict.word()),
+        };
         let mut line = format!("{}, {}: {verdict}{came}", run.id, run.carrier_name());
         if run.verdict == Verdict::Unclear {
             line += &format!("; attempt {} of {ATTEMPTS}: {}", run.attempts, run.disturbance.words());

@@ -3,6 +3,7 @@
 use crate::carrier::{DATA_PORTS, PORT, Protocol, Running, SSH_PORT};
 use crate::error::{LabError, joined};
 use crate::measure::disturbance::{Shares, Ticks};
+use crate::measure::rounded;
 use crate::measure::sockets::{self, Sender};
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
@@ -10,24 +11,27 @@ use crate::world::cables::LAN_DEVICE;
 use crate::world::processes::Cpu;
 use crate::world::wan::Wan;
 use longhaul_units::Rate;
+use serde::Serialize;
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// A sample of the run at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A sample of the run at one moment. The names of its fields in JSON are fixed, because programs read them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Sample {
-    /// Time since the traffic began.
-    pub(crate) at: Duration,
+    /// Seconds since the traffic began.
+    pub(crate) t_s: f64,
     /// MB/s that arrived at the receiving host since the previous sample, in 10^6 bytes of IP.
+    #[serde(rename = "MBps")]
     pub(crate) speed: f64,
     /// Segments that the sender's congestion control allows in flight, summed over the connections across the WAN.
     pub(crate) cwnd: u64,
-    /// The largest smoothed round trip of these connections.
-    pub(crate) rtt: Duration,
+    /// The largest smoothed round trip of these connections in ms.
+    pub(crate) rtt_ms: f64,
     /// Segments that they have retransmitted so far.
+    #[serde(rename = "retrans")]
     pub(crate) retransmitted: u64,
 }
 
@@ -81,19 +85,21 @@ impl Watch<'_> {
             let now = Instant::now();
             let arrived = sampler.arrived()?;
             let since = now.duration_since(last).as_secs_f64().max(1e-9);
-            let mut sample =
-                Sample { at: now - start, speed: (arrived - bytes) as f64 / since / 1e6, ..Sample::default() };
+            let speed = (arrived - bytes) as f64 / since / 1e6;
             (last, bytes) = (now, arrived);
             let hosts = sockets::sample(self.wan, sampler.host, &sampler.host_filter)?;
             let wans = match sampler.relay {
                 Some((relay, ref filter)) => sockets::sample(self.wan, relay, filter)?,
                 None => hosts.clone(),
             };
-            for sender in &wans {
-                sample.cwnd += sender.cwnd;
-                sample.rtt = sample.rtt.max(sender.srtt);
-                sample.retransmitted += sender.retransmitted;
-            }
+            let rtt = wans.iter().map(|sender| sender.srtt).max().unwrap_or_default();
+            let sample = Sample {
+                t_s: rounded((now - start).as_secs_f64()),
+                speed: rounded(speed),
+                cwnd: wans.iter().map(|sender| sender.cwnd).sum(),
+                rtt_ms: rounded(rtt.as_secs_f64() * 1e3),
+                retransmitted: wans.iter().map(|sender| sender.retransmitted).sum(),
+            };
             seen.host = seen.host.with(sockets::together(&hosts));
             seen.wan = seen.wan.with(sockets::together(&wans));
             cpu.look();

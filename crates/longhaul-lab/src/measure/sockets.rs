@@ -8,24 +8,35 @@ use crate::plan::place::Host;
 use crate::world::wan::Wan;
 use longhaul_config::options::CONTROLS;
 use longhaul_units::Bytes;
+use serde::Serialize;
 use std::time::Duration;
 
-/// TCP_INFO of the sender of a transfer, summarised over all samples.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// TCP_INFO of the sender of a transfer, summarised over all samples. The names of its fields in JSON are fixed, because programs
+/// read them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Sender {
-    /// The largest window that the receiver offered (`snd_wnd`).
-    pub(crate) window: Bytes,
-    /// The smallest round trip that TCP measured.
-    pub(crate) rtt: Duration,
     /// The congestion control in use.
     pub(crate) congestion: String,
-    /// The latest smoothed round trip.
-    pub(crate) srtt: Duration,
-    /// Maximum of segments that the congestion control allowed in flight, and the same in bytes.
-    pub(crate) cwnd: u64,
+    /// The largest window that the receiver offered (`snd_wnd`).
+    #[serde(rename = "window_bytes", serialize_with = "number")]
+    pub(crate) window: Bytes,
+    /// Maximum of bytes that the congestion control allowed in flight, and the same in segments.
+    #[serde(rename = "allowed_bytes", serialize_with = "number")]
     pub(crate) allowed: Bytes,
+    #[serde(skip)]
+    pub(crate) cwnd: u64,
     /// Segments retransmitted.
     pub(crate) retransmitted: u64,
+    /// The smallest round trip that TCP measured.
+    #[serde(skip)]
+    pub(crate) rtt: Duration,
+    /// The latest smoothed round trip.
+    #[serde(skip)]
+    pub(crate) srtt: Duration,
+}
+
+fn number<S: serde::Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(bytes.0)
 }
 
 /// Returns the connections of `host` that match `filter`, which has the syntax of ss(8).

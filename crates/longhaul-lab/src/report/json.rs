@@ -3,11 +3,12 @@
 use crate::carrier::Carrier;
 use crate::error::LabError;
 use crate::measure::done::Done;
+use crate::measure::rounded;
 use crate::plan::host::HostSpec;
 use crate::plan::law::Load;
 use crate::plan::link::LinkSpec;
 use crate::plan::setup::{Setup, Topology};
-use crate::report::run::{RunReport, Verdict, blank, rounded};
+use crate::report::run::{RunReport, Verdict, blank};
 use crate::report::verdict;
 use crate::report::{reason, repeat};
 use crate::scenario::{Run, Scenario};
@@ -119,7 +120,7 @@ impl Report {
     /// Whether a run failed, or no run took place.
     pub(crate) fn is_bad(&self) -> bool {
         let has = |verdict| self.runs.iter().any(|run| run.verdict == verdict);
-        has(Verdict::Fail) || !(has(Verdict::Pass) || has(Verdict::Unclear))
+        has(Verdict::Fail) || self.runs.iter().all(|run| run.verdict == Verdict::Skip)
     }
 
     /// Whether the verdict of a run is unclear.

@@ -4,9 +4,11 @@
 //! - [`path`](mod@path): hosts, relays and link of a run;
 //! - [`repeat`]: the command that repeats a run;
 //! - [`json`]: the whole report;
+//! - [`columns`]: the columns of the table of runs;
 //! - [`table`]: prints the report as a table;
 //! - [`page`]: makes an HTML page of it.
 
+pub(crate) mod columns;
 pub(crate) mod json;
 pub(crate) mod page;
 pub(crate) mod path;

@@ -32,7 +32,7 @@ pub(crate) fn why(
     }
     sentences.extend(dropped(run, done));
     if let (Some(_), Some(last)) = (run.expect.cpu, done.seen.series.last()) {
-        let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.at.as_secs_f64().max(1e-9);
+        let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.t_s.max(1e-9);
         sentences.push(format!("the relays together used {share:.0} % of one CPU"));
     }
     if disturbance.disturbed && assessment.verdict != Verdict::Unclear {

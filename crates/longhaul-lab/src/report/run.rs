@@ -3,13 +3,14 @@
 use crate::carrier::{Carrier, Role};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
+use crate::measure::rounded;
 use crate::measure::sampler::Sample;
 use crate::measure::sockets::Sender;
 use crate::plan::law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::report::path::PathReport;
-use crate::scenario::{Expect, Run};
+use crate::scenario::Run;
 use crate::traffic::{Counts, Kind};
 use crate::world::live::LinkCounters;
 use serde::Serialize;
@@ -49,9 +50,6 @@ pub(crate) struct RunReport {
     pub(crate) tuned: Option<Tuned>,
     pub(crate) gain_over_direct: Option<f64>,
     pub(crate) verdict: Verdict,
-    /// Whether the scenario has an expectation for the run. Without one, `pass` means only that every byte arrived.
-    #[serde(skip)]
-    pub(crate) has_expectation: bool,
     pub(crate) why: String,
     /// The processor time of other programs during the run, and the lateness of the link.
     pub(crate) disturbance: Disturbance,
@@ -60,9 +58,10 @@ pub(crate) struct RunReport {
     /// Maximum MB/s that the line can carry; `None` if that is not one number.
     #[serde(skip)]
     pub(crate) ceiling: Option<f64>,
-    /// Each direction's stages and their counters; empty without a WAN.
-    pub(crate) link: BTreeMap<Direction, BTreeMap<String, u64>>,
-    pub(crate) series: Vec<Point>,
+    /// The counters of both directions; `None`, in JSON empty, without a WAN.
+    #[serde(serialize_with = "by_direction")]
+    pub(crate) link: Option<[LinkCounters; 2]>,
+    pub(crate) series: Vec<Sample>,
     pub(crate) relay_cpu_s: f64,
     pub(crate) bytes: u64,
     /// Number of connections that were cut off because they did not end long after their time, in all rounds.
@@ -81,9 +80,9 @@ pub(crate) struct RunReport {
     /// The carrier's commands and files.
     pub(crate) shown: Vec<String>,
     /// TCP_INFO of the host that sends.
-    pub(crate) host_sender: Option<SenderReport>,
+    pub(crate) host_sender: Option<Sender>,
     /// TCP_INFO of the sender over the WAN: the host itself, or the relay beside it.
-    pub(crate) wan_sender: Option<SenderReport>,
+    pub(crate) wan_sender: Option<Sender>,
 }
 
 /// The computed maximum of tuned hosts.
@@ -95,35 +94,15 @@ pub(crate) struct Tuned {
     pub(crate) formula: &'static str,
 }
 
-/// TCP_INFO of a sender, over the whole transfer.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct SenderReport {
-    pub(crate) congestion: String,
-    /// The largest window that the receiver offered.
-    pub(crate) window_bytes: u64,
-    /// Maximum of bytes that the sender's congestion control allowed in flight.
-    pub(crate) allowed_bytes: u64,
-    /// Number of segments retransmitted.
-    pub(crate) retransmitted: u64,
-}
-
-/// A sample of a run.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Point {
-    pub(crate) t_s: f64,
-    #[serde(rename = "MBps")]
-    pub(crate) speed: f64,
-    pub(crate) cwnd: u64,
-    pub(crate) rtt_ms: f64,
-    pub(crate) retrans: u64,
-}
-
 /// The verdict on a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
     /// Every expectation was met.
     Pass,
+    /// Nothing was expected, and every byte that arrived was right.
+    #[serde(rename = "pass")]
+    Unjudged,
     /// An expectation was missed, or an error occurred.
     Fail,
     /// Undecided, because other programs disturbed the run.
@@ -133,15 +112,23 @@ pub(crate) enum Verdict {
     Skip,
 }
 
+impl Verdict {
+    /// Returns the word for it in the table.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Unjudged => "-",
+            Verdict::Fail => "FAIL",
+            Verdict::Unclear => "unclear",
+            Verdict::Skip => "skip",
+        }
+    }
+}
+
 impl RunReport {
     /// Returns the name of the carrier; `-` for a skipped run.
     pub(crate) fn carrier_name(&self) -> &'static str {
         self.carrier.map_or("-", |carrier| carrier.name)
-    }
-
-    /// Whether the run passed without an expectation.
-    pub(crate) fn is_plain_pass(&self) -> bool {
-        self.verdict == Verdict::Pass && !self.has_expectation
     }
 
     /// Whether the carrier of the run has this role.
@@ -152,14 +139,6 @@ impl RunReport {
     /// Whether the hosts sent without a relay, with the scenario's settings.
     pub(crate) fn is_direct(&self) -> bool {
         self.has_role(Role::Direct)
-    }
-
-    /// Returns the published speed, gain, or both as text. `range` writes each of them, and `times` follows the gain. Empty if
-    /// nothing was published.
-    pub(crate) fn published(&self, range: impl Fn(&[f64]) -> String, times: &str) -> String {
-        let speed = self.published.as_deref().map(&range);
-        let gain = self.published_gain.as_deref().map(|gain| format!("{}{times}", range(gain)));
-        speed.into_iter().chain(gain).collect::<Vec<_>>().join(", ")
     }
 
     /// Fills in the measurements of a run. The caller has set `cut` and `wrong` already, because they cover all rounds.
@@ -177,40 +156,16 @@ impl RunReport {
         };
         self.figures = measured.figures.iter().map(|(name, value)| ((*name).to_string(), rounded(*value))).collect();
         self.relay_cpu_s = seen.relay_cpu.as_secs_f64();
-        self.series = seen.series.iter().map(Point::of).collect();
+        self.series = seen.series.clone();
         self.shown = shown.clone();
         self.disturbance = Disturbance::of(rtt, link.as_ref(), seen.shares);
         let counts_speed = run.traffic.kind.counts != Counts::Figures;
         self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|max| max / 1e6).filter(|_| counts_speed);
-        self.host_sender = SenderReport::of(&seen.host);
-        self.wan_sender = SenderReport::of(&seen.wan);
-        if let Some([out, back]) = link {
-            self.link = BTreeMap::from([(Direction::Out, counters(out)), (Direction::Back, counters(back))]);
-        }
-    }
-}
-
-impl SenderReport {
-    /// Returns the report of a sender; `None` if no connection was sampled.
-    fn of(sender: &Sender) -> Option<SenderReport> {
-        (sender.window.0 > 0).then(|| SenderReport {
-            congestion: sender.congestion.clone(),
-            window_bytes: sender.window.0,
-            allowed_bytes: sender.allowed.0,
-            retransmitted: sender.retransmitted,
-        })
-    }
-}
-
-impl Point {
-    fn of(sample: &Sample) -> Point {
-        Point {
-            t_s: rounded(sample.at.as_secs_f64()),
-            speed: rounded(sample.speed),
-            cwnd: sample.cwnd,
-            rtt_ms: rounded(sample.rtt.as_secs_f64() * 1e3),
-            retrans: sample.retransmitted,
-        }
+        // Without a window, no connection was sampled.
+        let sampled = |sender: &Sender| Some(sender.clone()).filter(|sender| sender.window.0 > 0);
+        self.host_sender = sampled(&seen.host);
+        self.wan_sender = sampled(&seen.wan);
+        self.link = link.clone();
     }
 }
 
@@ -231,7 +186,6 @@ pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
         carrier,
         traffic: run.traffic.kind,
         connections: run.traffic.connections,
-        has_expectation: run.expect != Expect::default(),
         path: PathReport::of(&setup),
         tuned: tuned(run),
         rtt_ms: rounded(run.setup.link.rtt.as_secs_f64() * 1e3),
@@ -251,25 +205,20 @@ fn tuned(run: &Run) -> Option<Tuned> {
     (setup.has_wan() && setup.link.is_plain()).then(|| Tuned { computed: rounded(speed / 1e6), formula })
 }
 
-fn counters(traffic: &LinkCounters) -> BTreeMap<String, u64> {
-    let mut all = BTreeMap::from([
-        ("frames_in".to_string(), traffic.frames_in),
-        ("frames_out".to_string(), traffic.frames_out),
-        ("cut".to_string(), traffic.cut),
-        ("overflowed".to_string(), traffic.overflowed),
-        ("refused".to_string(), traffic.refused),
-        ("told".to_string(), traffic.told),
-    ]);
-    for (stage, counters) in &traffic.stages {
-        if let Some(events) = longhaul_link::row(stage).and_then(|row| row.events) {
-            all.insert(format!("{stage}_{}", events.replace(' ', "_")), counters.events);
+/// Writes the counters of each direction by name, such as `rate_bytes_in`.
+fn by_direction<S: serde::Serializer>(link: &Option<[LinkCounters; 2]>, serializer: S) -> Result<S::Ok, S::Error> {
+    let of = |way: &LinkCounters| {
+        let mut all = way.others();
+        for (stage, counters) in &way.stages {
+            all.insert(format!("{stage}_segments_in"), counters.segments_in);
+            all.insert(format!("{stage}_segments_out"), counters.segments_out);
+            all.insert(format!("{stage}_bytes_in"), counters.bytes_in);
+            all.insert(format!("{stage}_bytes_out"), counters.bytes_out);
         }
-        all.insert(format!("{stage}_segments_in"), counters.segments_in);
-        all.insert(format!("{stage}_segments_out"), counters.segments_out);
-        all.insert(format!("{stage}_bytes_in"), counters.bytes_in);
-        all.insert(format!("{stage}_bytes_out"), counters.bytes_out);
-    }
-    all
+        all
+    };
+    let ways = link.iter().flat_map(|ways| Direction::BOTH.into_iter().zip(ways.iter().map(of)));
+    serializer.collect_map(ways)
 }
 
 fn is_none(count: &usize) -> bool {
@@ -290,10 +239,4 @@ fn one_or_two<S: serde::Serializer>(numbers: &Option<Vec<f64>>, serializer: S) -
         Some([one]) => serializer.serialize_f64(*one),
         other => other.serialize(serializer),
     }
-}
-
-/// Rounds to four significant digits. No measurement is more exact than that.
-pub(crate) fn rounded(value: f64) -> f64 {
-    let scale = 10f64.powi(3 - value.abs().log10().floor().clamp(-9.0, 3.0) as i32);
-    if value == 0.0 || !value.is_finite() { 0.0 } else { (value * scale).round() / scale }
 }

@@ -27,7 +27,7 @@ pub(crate) fn assess(run: &Run, report: &RunReport, earlier: &[RunReport], direc
     speeds(run, report, &mut remarks);
     ratios(run, report, earlier, direct, &mut remarks);
     figures(run, report, &mut remarks);
-    remarks.assessment(report)
+    remarks.assessment(run, report)
 }
 
 /// Notes defects that fail a run at any speed.
@@ -180,8 +180,9 @@ impl Remarks {
         }
     }
 
-    fn assessment(mut self, report: &RunReport) -> Assessment {
+    fn assessment(mut self, run: &Run, report: &RunReport) -> Assessment {
         let verdict = match self.misses.as_slice() {
+            [] if run.expect == Expect::default() => Verdict::Unjudged,
             [] => Verdict::Pass,
             misses if misses.iter().all(|miss| miss.is_explained) => Verdict::Unclear,
             _ => Verdict::Fail,

@@ -11,6 +11,7 @@ use longhaul_link::segment::Shape;
 use longhaul_link::{Lateness, Ledger, Link, Packet, StageCounters, icmp, segment};
 use longhaul_sys::SysError;
 use longhaul_sys::tun::{self, Tun, Woken};
+use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -46,6 +47,28 @@ pub struct LinkCounters {
     pub lateness: Lateness,
     /// TCP payload by due time, since the traffic began.
     pub ledger: Ledger,
+}
+
+impl LinkCounters {
+    /// Returns the counters besides those of segments and bytes, by name.
+    pub(crate) fn others(&self) -> BTreeMap<String, u64> {
+        let own = [
+            ("frames_in", self.frames_in),
+            ("frames_out", self.frames_out),
+            ("cut", self.cut),
+            ("overflowed", self.overflowed),
+            ("refused", self.refused),
+            ("told", self.told),
+        ];
+        let of_stage = |(stage, counters): &(&str, StageCounters)| {
+            let events = longhaul_link::row(stage)?.events?;
+            Some((format!("{stage}_{}", events.replace(' ', "_")), counters.events))
+        };
+        own.map(|(name, count)| (name.to_string(), count))
+            .into_iter()
+            .chain(self.stages.iter().filter_map(of_stage))
+            .collect()
+    }
 }
 
 #[derive(Debug)]

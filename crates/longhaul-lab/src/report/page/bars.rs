@@ -2,8 +2,8 @@
 //!
 //! Each bar is a small SVG that stretches. Names and numbers are text of the page, so they keep their size.
 
+use crate::report::columns::{range, shown};
 use crate::report::page::group::{Group, Palette, verdict};
-use crate::report::page::{range, speed};
 use crate::report::run::RunReport;
 use longhaul_doctor::page::Html;
 
@@ -42,7 +42,7 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: 
     let measured = run.measured.unwrap_or_default();
     let of = |value: f64| format!("{:.1}", WIDTH * share * value / measured.max(f64::MIN_POSITIVE));
     let class = palette.class(run);
-    let label = format!("{}: {} MB/s", run.carrier_name(), speed(measured));
+    let label = format!("{}: {} MB/s", run.carrier_name(), shown(measured));
     let view = format!("0 0 {WIDTH} 20");
     let attributes = [
         ("class", "bar"),
@@ -71,7 +71,7 @@ fn bar(html: &mut Html, run: &RunReport, share: f64, palette: &Palette, is_own: 
         }
     });
     html.node("div", &[("class", "value")], |html| {
-        html.leaf("b", &[], &speed(measured));
+        html.leaf("b", &[], &shown(measured));
         html.text(" MB/s");
         if let Some(gain) = run.gain_over_direct.filter(|_| !run.is_direct()) {
             html.leaf("span", &[("class", "gain")], &format!(" · {gain:.1}×"));

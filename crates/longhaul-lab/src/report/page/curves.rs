@@ -1,7 +1,8 @@
 //! Throughput and round trip over time, with a line for each carrier.
 
+use crate::measure::sampler::Sample;
 use crate::report::page::group::{Group, Palette};
-use crate::report::run::{Point, RunReport};
+use crate::report::run::RunReport;
 use longhaul_doctor::page::chart::{self, Curve, Frame};
 use longhaul_doctor::page::{Axis, Html};
 
@@ -11,9 +12,9 @@ pub(crate) fn draw(html: &mut Html, group: &Group<'_>, palette: &Palette) {
     if runs.is_empty() {
         return;
     }
-    let throughput = |point: &Point| Some(point.speed);
+    let throughput = |point: &Sample| Some(point.speed);
     // The round trip is unknown until TCP has measured one.
-    let rtt = |point: &Point| (point.rtt_ms > 0.0).then_some(point.rtt_ms);
+    let rtt = |point: &Sample| (point.rtt_ms > 0.0).then_some(point.rtt_ms);
     chart::legend(html, &curves(&runs, palette, throughput));
     html.node("div", &[("class", "curves")], |html| {
         over_time(html, "Throughput", "MB/s", &runs, palette, throughput);
@@ -27,7 +28,7 @@ fn over_time(
     unit: &str,
     runs: &[&RunReport],
     palette: &Palette,
-    value: fn(&Point) -> Option<f64>,
+    value: fn(&Sample) -> Option<f64>,
 ) {
     let points = || runs.iter().flat_map(|run| until_end(&run.series));
     // The axis of time ends at the last sample.
@@ -38,7 +39,7 @@ fn over_time(
 }
 
 /// Returns a curve for each run.
-fn curves<'a>(runs: &[&'a RunReport], palette: &Palette, value: fn(&Point) -> Option<f64>) -> Vec<Curve<'a>> {
+fn curves<'a>(runs: &[&'a RunReport], palette: &Palette, value: fn(&Sample) -> Option<f64>) -> Vec<Curve<'a>> {
     let curve = |run: &&'a RunReport| Curve {
         name: run.carrier_name(),
         class: palette.class(run),
@@ -48,15 +49,15 @@ fn curves<'a>(runs: &[&'a RunReport], palette: &Palette, value: fn(&Point) -> Op
 }
 
 /// Returns the points until no more data arrives. After that, programs only close connections.
-fn until_end(series: &[Point]) -> &[Point] {
+fn until_end(series: &[Sample]) -> &[Sample] {
     let max = series.iter().map(|point| point.speed).fold(0.0, f64::max);
     let last = series.iter().rposition(|point| point.speed > max / 1000.0).unwrap_or_default();
     &series[..series.len().min(last + 2)]
 }
 
 /// Returns the points with a known value, split where it is unknown.
-fn stretches(series: &[Point], value: fn(&Point) -> Option<f64>) -> Vec<Vec<(f64, f64)>> {
+fn stretches(series: &[Sample], value: fn(&Sample) -> Option<f64>) -> Vec<Vec<(f64, f64)>> {
     let pieces = series.split(|point| value(point).is_none());
-    let known = |piece: &[Point]| piece.iter().filter_map(|point| Some((point.t_s, value(point)?))).collect();
+    let known = |piece: &[Sample]| piece.iter().filter_map(|point| Some((point.t_s, value(point)?))).collect();
     pieces.filter(|piece| piece.len() > 1).map(known).collect()
 }

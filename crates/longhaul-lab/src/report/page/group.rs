@@ -90,7 +90,7 @@ impl Palette {
 /// Returns the word for a run's verdict and its class in the style sheet.
 pub(crate) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
     match run.verdict {
-        Verdict::Pass if !run.has_expectation => ("· no expectation", "skip"),
+        Verdict::Unjudged => ("· no expectation", "skip"),
         Verdict::Pass => ("✓ as expected", "pass"),
         Verdict::Fail if run.measured.is_none() => ("✗ failed", "fail"),
         Verdict::Fail => ("✗ not as expected", "fail"),

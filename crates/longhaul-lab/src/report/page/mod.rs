@@ -85,19 +85,4 @@ fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// Returns a speed in MB/s: without decimals from 100 on, with one from 1 on, with two below.
-fn speed(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 0.95 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
-/// Returns published figures as text: one number, or lowest and highest.
-fn range(values: &[f64]) -> String {
-    let shown = |value: &f64| speed(*value).trim_end_matches(".0").to_string();
-    values.iter().map(shown).collect::<Vec<_>>().join(" to ")
-}
-
 const UNITS: &str = "MB is 10^6 bytes. Speeds of transfers count payload. Curves count the IP bytes that arrive.";

@@ -3,10 +3,11 @@
 //! It consists of boxes in a row. A narrow screen stacks them, whereas an SVG would shrink its letters.
 
 use crate::carrier::Role;
+use crate::measure::sockets::Sender;
 use crate::plan::setup::Topology;
 use crate::report::json::Report;
 use crate::report::path::PathReport;
-use crate::report::run::{RunReport, SenderReport};
+use crate::report::run::RunReport;
 use longhaul_doctor::page::Html;
 use longhaul_doctor::page::table::grouped;
 
@@ -93,8 +94,8 @@ fn wan(html: &mut Html, path: &PathReport) {
 }
 
 /// Returns a clause about a sender's window and congestion control, from its TCP_INFO.
-fn in_force(sender: &SenderReport) -> String {
-    let window = grouped(sender.window_bytes.min(sender.allowed_bytes));
+fn in_force(sender: &Sender) -> String {
+    let window = grouped(sender.window.min(sender.allowed).0);
     format!("measured: {window} bytes in force, {}", sender.congestion)
 }
 

@@ -3,13 +3,14 @@
 use crate::carrier::Role;
 use crate::measure::disturbance::Disturbance;
 use crate::plan::place::Direction;
+use crate::report::columns::{Column, VALUES};
 use crate::report::json::Report;
 use crate::report::page::group;
-use crate::report::page::{range, speed, words};
+use crate::report::page::words;
 use crate::report::run::{RunReport, Verdict};
+use crate::world::live::LinkCounters;
 use longhaul_doctor::page::Html;
 use longhaul_doctor::page::table::{self, cell, grouped};
-use std::collections::BTreeMap;
 
 /// Writes a row for each scenario: the result with longhaul, and the number of runs with each verdict.
 pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
@@ -36,7 +37,7 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
                     (Verdict::Skip, "skip"),
                 ];
                 for (column, (verdict, class)) in columns[2..].iter().zip(verdicts) {
-                    let count = report.runs.iter().filter(|run| run.verdict == verdict && !run.is_plain_pass()).count();
+                    let count = report.runs.iter().filter(|run| run.verdict == verdict).count();
                     let class = if count == 0 { "number".to_string() } else { format!("number {class}") };
                     cell(html, column, &class, &count.to_string());
                 }
@@ -47,39 +48,38 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
 
 /// Writes a row for each run, with its figures, its verdict and the reason.
 pub(crate) fn figures(html: &mut Html, report: &Report) {
-    let columns = [
-        "figure", "carrier", "published", "computed", "measured", "gain", "round trip", "window", "bytes checked",
-        "verdict", "why",
-    ];
+    let values = || VALUES.iter().chain(DETAILS);
+    let columns: Vec<&str> = values().map(|column| column.name).chain(["verdict", "why"]).collect();
     table(html, "figures", &columns, |html| {
         for run in &report.runs {
-            let (word, class) = group::verdict(run);
-            let checked = match run.bytes_ok {
-                Some(true) => "all",
-                Some(false) => "✗ wrong",
-                None => "",
-            };
-            let measured = run.measured.is_some();
-            let digits = if run.rtt_ms < 10.0 { 2 } else { 1 };
-            let millis = if measured { format!("{:.digits$} ms", run.rtt_ms) } else { String::new() };
-            let gain = run.gain_over_direct.filter(|_| !run.is_direct());
             html.node("tr", &[], |html| {
                 html.node("td", &[("data-name", columns[0])], |html| html.leaf("code", &[], &run.id));
-                cell(html, columns[1], "", run.carrier.map_or("", |carrier| carrier.name));
-                cell(html, columns[2], "number", &run.published(range, "×"));
-                cell(html, columns[3], "number", &run.computed.map(speed).unwrap_or_default());
-                cell(html, columns[4], "number strong", &run.measured.map(speed).unwrap_or_default());
-                cell(html, columns[5], "number", &gain.map(|gain| format!("{gain:.1}×")).unwrap_or_default());
-                cell(html, columns[6], "number", &millis);
-                cell(html, columns[7], "number", &run.window_bytes.map(grouped).unwrap_or_default());
-                cell(html, columns[8], "", checked);
-                cell(html, columns[9], class, word);
-                cell(html, columns[10], "wide", &why(run));
+                for column in values().skip(1) {
+                    let class = match column.name {
+                        "measured" => "number strong",
+                        _ if column.is_number => "number",
+                        _ => "",
+                    };
+                    cell(html, column.name, class, &(column.cell)(run));
+                }
+                let (word, class) = group::verdict(run);
+                cell(html, "verdict", class, word);
+                cell(html, "why", "wide", &why(run));
             });
         }
     });
     html.leaf("p", &[("class", "source")], COLUMNS);
 }
+
+/// The columns of the page alone.
+const DETAILS: &[Column] = &[
+    Column::number("round trip", |run| {
+        let digits = if run.rtt_ms < 10.0 { 2 } else { 1 };
+        run.measured.map(|_| format!("{:.digits$} ms", run.rtt_ms)).unwrap_or_default()
+    }),
+    Column::number("window", |run| run.window_bytes.map(grouped).unwrap_or_default()),
+    Column::words("bytes checked", |run| run.bytes_ok.map_or("", |ok| if ok { "all" } else { "✗ wrong" }).into()),
+];
 
 /// Describes the lateness of packets and the share of the processor that programs outside the lab took.
 fn disturbance(run: &RunReport) -> String {
@@ -122,73 +122,47 @@ pub(crate) fn commands(html: &mut Html, report: &Report) {
 
 /// Writes the counters of each stage of the link, run by run.
 pub(crate) fn counters(html: &mut Html, report: &Report) {
-    let runs = || report.runs.iter().filter(|run| !run.link.is_empty());
-    if runs().next().is_none() {
+    let runs: Vec<_> = report.runs.iter().filter_map(|run| Some((run, run.link.as_ref()?))).collect();
+    if runs.is_empty() {
         return html.leaf("p", &[], "No run went over an emulated WAN.");
     }
-    for run in runs() {
-        html.node("details", &[], |html| counters_of(html, run));
+    for (run, link) in runs {
+        html.node("details", &[], |html| counters_of(html, run, link));
     }
 }
 
 /// Writes the counters of one run: a table of the stages, then the other counters of each direction.
-fn counters_of(html: &mut Html, run: &RunReport) {
-    html.leaf("summary", &[], &format!("{} over {}{}", run.id, run.carrier_name(), losses(run)));
+fn counters_of(html: &mut Html, run: &RunReport, link: &[LinkCounters; 2]) {
+    let lost: u64 = link.iter().flat_map(|way| &way.stages).map(|(_, stage)| stage.segments_lost()).sum();
+    let lost = if lost == 0 { String::new() } else { format!(": {} segments not delivered", grouped(lost)) };
+    html.leaf("summary", &[], &format!("{} over {}{lost}", run.id, run.carrier_name()));
+    let ways = || Direction::BOTH.into_iter().zip(link);
     table(html, "counters", &STAGE_COLUMNS, |html| {
-        for (way, counters) in &run.link {
-            stages(counters).iter().for_each(|(stage, of)| stage_row(html, *way, stage, of));
+        for (direction, (stage, of)) in
+            ways().flat_map(|(direction, way)| way.stages.iter().map(move |of| (direction, of)))
+        {
+            let megabytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1e6);
+            let segments = [of.segments_in, of.segments_out].map(grouped);
+            let numbers = segments.into_iter().chain([of.bytes_in, of.bytes_out].map(megabytes));
+            html.node("tr", &[], |html| {
+                cell(html, STAGE_COLUMNS[0], "", direction.arrow());
+                cell(html, STAGE_COLUMNS[1], "", stage);
+                STAGE_COLUMNS[2..]
+                    .iter()
+                    .zip(numbers)
+                    .for_each(|(column, number)| cell(html, column, "number", &number));
+            });
         }
     });
-    for (way, counters) in &run.link {
-        let others = counters.iter().filter(|(name, _)| split(name).is_none());
-        let others: Vec<String> =
-            others.map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
-        html.leaf("p", &[("class", "source")], &format!("{}: {}", way.arrow(), others.join(", ")));
+    for (direction, way) in ways() {
+        let others =
+            way.others().into_iter().map(|(name, count)| format!("{} {}", name.replace('_', " "), grouped(count)));
+        let others = others.collect::<Vec<_>>().join(", ");
+        html.leaf("p", &[("class", "source")], &format!("{}: {others}", direction.arrow()));
     }
-}
-
-fn stage_row(html: &mut Html, way: Direction, stage: &str, of: &BTreeMap<&str, u64>) {
-    let value = |name| of.get(name).copied().unwrap_or_default();
-    let [direction, name, segments_in, segments_out, bytes_in, bytes_out] = STAGE_COLUMNS;
-    html.node("tr", &[], |html| {
-        cell(html, direction, "", way.arrow());
-        cell(html, name, "", stage);
-        cell(html, segments_in, "number", &grouped(value("segments_in")));
-        cell(html, segments_out, "number", &grouped(value("segments_out")));
-        cell(html, bytes_in, "number", &format!("{:.2}", value("bytes_in") as f64 / 1e6));
-        cell(html, bytes_out, "number", &format!("{:.2}", value("bytes_out") as f64 / 1e6));
-    });
 }
 
 const STAGE_COLUMNS: [&str; 6] = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
-
-/// Returns the number of segments that the link did not deliver as text, for the line that is always visible.
-fn losses(run: &RunReport) -> String {
-    let mut lost = 0;
-    for (_, of) in run.link.values().flat_map(stages) {
-        let value = |name| of.get(name).copied().unwrap_or_default();
-        lost += value("segments_in").saturating_sub(value("segments_out"));
-    }
-    if lost == 0 { String::new() } else { format!(": {} segments not delivered", grouped(lost)) }
-}
-
-/// Returns the counters of each stage, by the stage's name.
-fn stages(counters: &BTreeMap<String, u64>) -> BTreeMap<&str, BTreeMap<&str, u64>> {
-    let mut stages: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
-    for (name, count) in counters {
-        if let Some((stage, counter)) = split(name) {
-            stages.entry(stage).or_default().insert(counter, *count);
-        }
-    }
-    stages
-}
-
-/// Splits the name of a counter: `rate_bytes_in` is `bytes_in` of the stage `rate`. `frames_in` belongs to no stage.
-fn split(name: &str) -> Option<(&str, &str)> {
-    let counter =
-        ["segments_in", "segments_out", "bytes_in", "bytes_out"].into_iter().find(|end| name.ends_with(end))?;
-    Some((name.strip_suffix(counter)?.strip_suffix('_')?, counter))
-}
 
 fn table(html: &mut Html, class: &str, columns: &[&str], rows: impl FnOnce(&mut Html)) {
     let columns: Vec<(&str, &str)> = columns.iter().map(|column| (*column, column_class(column))).collect();

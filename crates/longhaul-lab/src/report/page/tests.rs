@@ -3,10 +3,14 @@
 
 use super::*;
 use crate::measure::disturbance::Disturbance;
-use crate::plan::place::Direction;
+use crate::measure::sampler::Sample;
+use crate::measure::sockets::Sender;
 use crate::report::path::PathReport;
-use crate::report::run::{Point, RunReport, SenderReport, Tuned, Verdict};
+use crate::report::run::{RunReport, Tuned, Verdict};
+use crate::world::live::LinkCounters;
 use longhaul_doctor::page::STYLE;
+use longhaul_link::StageCounters;
+use longhaul_units::Bytes;
 use std::collections::BTreeMap;
 
 /// One figure without a relay, one with, one that failed, one that was left out, one that is unclear; text that is no good.
@@ -41,21 +45,16 @@ fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
         path,
         rtt_ms: 63.1,
         verdict,
-        has_expectation: true,
         ..RunReport::default()
     }
 }
 
 fn runs() -> Vec<RunReport> {
-    let point = |t_s, speed| Point { t_s, speed, cwnd: 10, rtt_ms: 63.0 + speed, retrans: 0 };
-    let counters = [("frames_in", 9), ("loss_segments_in", 1000), ("loss_segments_out", 990)];
-    let counters = counters.map(|(name, count)| (name.to_string(), count)).into();
-    let sender = SenderReport {
-        congestion: "reno".into(),
-        window_bytes: 262_140,
-        allowed_bytes: 532_864,
-        ..SenderReport::default()
-    };
+    let point = |t_s, speed| Sample { t_s, speed, cwnd: 10, rtt_ms: 63.0 + speed, retransmitted: 0 };
+    let loss = StageCounters { segments_in: 1000, segments_out: 990, ..StageCounters::default() };
+    let out = LinkCounters { frames_in: 9, stages: vec![("loss", loss)], ..LinkCounters::default() };
+    let sender =
+        Sender { congestion: "reno".into(), window: Bytes(262_140), allowed: Bytes(532_864), ..Sender::default() };
     let direct = RunReport {
         measured: Some(3.93),
         published: Some(vec![3.6]),
@@ -65,7 +64,7 @@ fn runs() -> Vec<RunReport> {
         window_bytes: Some(262_140),
         bytes_ok: Some(true),
         why: "the window".into(),
-        link: BTreeMap::from([(Direction::Out, counters)]),
+        link: Some([out, LinkCounters::default()]),
         series: vec![point(0.25, 1.0), point(0.5, 4.0), point(0.75, 4.1)],
         host_sender: Some(sender.clone()),
         wan_sender: Some(sender),
@@ -157,7 +156,7 @@ fn the_verdict_says_what_a_relay_gives_and_what_tuning_would() {
     words::verdict(&mut html, &report, &group::groups(&report));
     let text = html.into_text();
     for said in [
-        "With longhaul this scp copy is 7.5 times as fast: 29.6 instead of 3.9 MB/s.",
+        "With longhaul this scp copy is 7.5 times as fast: 29.6 instead of 3.93 MB/s.",
         "Tuning the hosts alone would give at most 33.3 MB/s (computed). The limit is then OpenSSH's 2 MiB / RTT.",
         "The limit with longhaul: OpenSSH sends 2 MiB ahead.",
         "5 runs: 2 came out as expected, 1 did not, 1 unclear, 1 left out.",

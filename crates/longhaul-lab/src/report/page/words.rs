@@ -1,9 +1,10 @@
 //! The verdict in words: the gain of a relay, the effect of tuning the hosts, and the limit in each case.
 
 use crate::carrier::Role;
+use crate::report::columns::shown;
 use crate::report::json::Report;
+use crate::report::page::count;
 use crate::report::page::group::Group;
-use crate::report::page::{count, speed};
 use crate::report::run::{RunReport, Verdict};
 use longhaul_doctor::page::Html;
 
@@ -38,16 +39,16 @@ pub(crate) fn headline(group: &Group<'_>) -> Option<String> {
     let what = traffic(run);
     let direct = group.measured(Role::Direct).map(|(_, direct)| direct);
     if group.runs.iter().any(|run| run.verdict == Verdict::Unclear) {
-        let instead = direct.map_or_else(String::new, |direct| format!(" instead of {}", speed(direct)));
-        let measured = format!("{}{instead} MB/s", speed(with));
+        let instead = direct.map_or_else(String::new, |direct| format!(" instead of {}", shown(direct)));
+        let measured = format!("{}{instead} MB/s", shown(with));
         return Some(format!(
             "Undecided, because other programs disturbed the measurement of {what}. Measured: {measured}."
         ));
     }
     let Some(direct) = direct else {
-        return Some(format!("With longhaul {what} reaches {} MB/s; there is no run without a relay.", speed(with)));
+        return Some(format!("With longhaul {what} reaches {} MB/s; there is no run without a relay.", shown(with)));
     };
-    let both = format!("{} instead of {} MB/s", speed(with), speed(direct));
+    let both = format!("{} instead of {} MB/s", shown(with), shown(direct));
     Some(match run.gain_over_direct? {
         gain if gain > 1.05 => format!("With longhaul {what} is {gain:.1} times as fast: {both}."),
         gain if gain > 0.95 => format!("With longhaul {what} is as fast as without a relay: {both}."),
@@ -61,12 +62,14 @@ fn details(group: &Group<'_>) -> Vec<String> {
     let is_other = |run: &&&RunReport| run.has_role(Role::Relay);
     let others = group.runs.iter().filter(is_other).filter_map(|run| Some((run, run.measured?)));
     let others: Vec<String> =
-        others.map(|(run, measured)| format!("{} reaches {} MB/s", run.carrier_name(), speed(measured))).collect();
+        others.map(|(run, measured)| format!("{} reaches {} MB/s", run.carrier_name(), shown(measured))).collect();
     if !others.is_empty() {
         sentences.push(sentence(&others.join(", ")));
     }
     sentences.extend(tuned(group));
-    if let Some((run, _)) = group.measured(Role::Longhaul).filter(|(run, _)| run.verdict == Verdict::Pass) {
+    if let Some((run, _)) =
+        group.measured(Role::Longhaul).filter(|(run, _)| matches!(run.verdict, Verdict::Pass | Verdict::Unjudged))
+    {
         if !run.why.is_empty() {
             sentences.push(sentence(&format!("The limit with longhaul: {}", run.why)));
         }
@@ -77,13 +80,13 @@ fn details(group: &Group<'_>) -> Vec<String> {
 /// Returns a sentence about the speed of tuned hosts without a relay, measured or else computed.
 fn tuned(group: &Group<'_>) -> Option<String> {
     if let Some((run, measured)) = group.tuned.and_then(|run| Some((run, run.measured?))) {
-        let text = format!("Tuning the hosts alone gives {} MB/s. The limit is then: {}", speed(measured), run.why);
+        let text = format!("Tuning the hosts alone gives {} MB/s. The limit is then: {}", shown(measured), run.why);
         return Some(sentence(&text));
     }
     let tuned = group.runs.iter().find_map(|run| run.tuned.as_ref())?;
     Some(format!(
         "Tuning the hosts alone would give at most {} MB/s (computed). The limit is then {}.",
-        speed(tuned.computed),
+        shown(tuned.computed),
         tuned.formula
     ))
 }
@@ -94,9 +97,9 @@ pub(crate) fn without_relay(report: &Report) -> String {
         return "Nothing was measured: every run failed or was left out.".into();
     };
     let over = if run.is_direct() { "Without a relay".into() } else { format!("Over {}", run.carrier_name()) };
-    let mut text = format!("{over} {} reaches {} MB/s", traffic(run), speed(measured));
+    let mut text = format!("{over} {} reaches {} MB/s", traffic(run), shown(measured));
     if let Some(computed) = run.computed {
-        text += &format!("; the computed speed is {}", speed(computed));
+        text += &format!("; the computed speed is {}", shown(computed));
     }
     if let Some(formula) = run.formula {
         text += &format!(" ({formula})");
@@ -106,11 +109,11 @@ pub(crate) fn without_relay(report: &Report) -> String {
 
 /// Writes the number of runs with each verdict, and the reasons of failed and unclear runs.
 fn tally(html: &mut Html, report: &Report) {
-    let of = |verdict| report.runs.iter().filter(move |run| run.verdict == verdict && !run.is_plain_pass());
+    let of = |verdict| report.runs.iter().filter(move |run| run.verdict == verdict);
     let parts = [
         (of(Verdict::Pass).count(), "came out as expected"),
         (of(Verdict::Fail).count(), "did not"),
-        (report.runs.iter().filter(|run| run.is_plain_pass()).count(), "without an expectation"),
+        (of(Verdict::Unjudged).count(), "without an expectation"),
         (of(Verdict::Unclear).count(), "unclear"),
         (of(Verdict::Skip).count(), "left out"),
     ];
