@@ -36,7 +36,7 @@ pub use plan::link::LinkSpec;
 pub use plan::place::{Direction, Host};
 pub use plan::profile::{Profile, Sysctl, Sysctls};
 pub use scenario::parse;
-pub use traffic::{Outcome, transfer};
+pub use traffic::transfer;
 pub use world::live::LinkCounters;
 pub use world::supervisor::Program;
 pub use world::wan::Wan;

@@ -14,7 +14,6 @@ use longhaul_units::Rate;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 fn link(rtt_ms: u64, rate: &str, loss: f64) -> LinkSpec {
@@ -49,8 +48,7 @@ fn a_line_carries_at_most_its_rate_and_measures_its_lateness() {
     wan.begin();
     let begun = left(&wan);
     let sink = SocketAddr::new(Host::B.lan(), 7000);
-    let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 20_000_000, &Arc::default());
-    outcome.unwrap_or_else(|why| panic!("{why}"));
+    transfer(&wan, sink, 20_000_000).unwrap_or_else(|why| panic!("{why}"));
     let out = &wan.counters()[0];
     assert!(out.ledger.bytes() >= 20_000_000, "only {} bytes passed", out.ledger.bytes());
     // The ledger has the times at which packets were due. So even on a busy machine its rate never exceeds the line's payload.
@@ -83,10 +81,9 @@ fn every_byte_arrives_through_cut_super_packets() {
         for address in hosts {
             let before = wan.counters()[0].cut;
             let sink = SocketAddr::new(address(Host::B), 7000);
-            let outcome = transfer(&wan, Host::A, sink, Host::B, sink, 40_000_000, &Arc::default());
-            let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
+            let took = transfer(&wan, sink, 40_000_000).unwrap_or_else(|why| panic!("{why}"));
             let cut = wan.counters()[0].cut - before;
-            println!("{loss}: {} bytes to {sink} in {:?}, {cut} super-packets cut", outcome.bytes, outcome.took);
+            println!("{loss}: to {sink} in {took:?}, {cut} super-packets cut");
             assert!(cut > 5, "only {cut} super-packets were cut");
         }
         let refused = wan.counters().map(|traffic| traffic.refused);

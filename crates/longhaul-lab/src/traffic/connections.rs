@@ -3,10 +3,10 @@
 use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::plan::profile::Sysctls;
-use crate::traffic::exchange::{self, Server, micros, quantile};
-use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, exact, varies};
+use crate::traffic::exchange::{self, Server, percentiles};
+use crate::traffic::row::{Drive, Kind, Measured, exact, varies};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// As many workers as the scenario has connections. Each connects, sends a byte, waits for its echo, closes, and starts again.
@@ -14,16 +14,10 @@ pub(crate) const CONNECTIONS: Kind = Kind {
     name: "connections",
     what: "new connections",
     subject: "this traffic (connections)",
-    needs: &[],
-    laws: &[],
-    counts: Counts::Figures,
-    keys: &[],
-    server: ServedBy::Own,
-    max_size: 0,
     // If a machine is too busy for 5 s, a connection can fail, but it is not reset.
     figures: &[varies("per_second"), varies("p50_us"), varies("p99_us"), varies("failed"), exact("refused")],
-    max_connections: THREADED,
     run,
+    ..Kind::BASE
 };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
@@ -38,19 +32,19 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     (drive.began)();
     let start = Instant::now();
     let workers: Vec<_> = (0..count).map(|_| drive.wan.on(Host::A, move || work(entry, start + time))).collect();
-    let Worked { mut times, late, refused } =
-        workers.into_iter().map(joined).try_fold(Worked::default(), Worked::and)?;
+    let Worked { times, late, refused } = workers.into_iter().map(joined).try_fold(Worked::default(), Worked::and)?;
     let took = start.elapsed().as_secs_f64();
-    times.sort_unstable();
     let bytes = times.len() as u64;
+    let speed = bytes as f64 / took;
+    let [p50, p99] = percentiles(times, Duration::from_micros(1));
     let figures = vec![
-        ("per_second", times.len() as f64 / took),
-        ("p50_us", micros(quantile(&times, 50))),
-        ("p99_us", micros(quantile(&times, 99))),
+        ("per_second", speed),
+        ("p50_us", p50),
+        ("p99_us", p99),
         ("failed", f64::from(late + refused)),
         ("refused", f64::from(refused)),
     ];
-    Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
+    Ok(Measured { bytes, checked: true, speed, figures, ..Measured::default() })
 }
 
 /// The results of one or more workers.
@@ -80,7 +74,7 @@ fn work(entry: SocketAddr, end: Instant) -> Result<Worked, LabError> {
     let mut worked = Worked::default();
     while Instant::now() < end {
         let began = Instant::now();
-        let done = connect(entry).and_then(|mut peer| exchange::once(&mut peer, 1));
+        let done = exchange::connect(entry, PATIENCE).and_then(|mut peer| exchange::once(&mut peer, 1));
         match done.map_err(|err| (err.kind(), err)) {
             Ok(()) => worked.times.push(began.elapsed()),
             // socket(7) SO_RCVTIMEO: a read that times out fails with EAGAIN.
@@ -90,13 +84,6 @@ fn work(entry: SocketAddr, end: Instant) -> Result<Worked, LabError> {
         }
     }
     Ok(worked)
-}
-
-fn connect(entry: SocketAddr) -> std::io::Result<TcpStream> {
-    let peer = TcpStream::connect_timeout(&entry, PATIENCE)?;
-    peer.set_nodelay(true)?;
-    peer.set_read_timeout(Some(PATIENCE))?;
-    Ok(peer)
 }
 
 /// Lets `host` use more ports and reuse them, so that ports do not limit the number of connections (ip-sysctl).

@@ -4,7 +4,7 @@
 use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
-use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_COPY, Measured, ServedBy, THREADED, varies};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_COPY, Measured, ServedBy, varies};
 use crate::world::ssh;
 use crate::world::supervisor::WORKSHOP;
 use crate::world::wan::Wan;
@@ -16,18 +16,13 @@ use std::time::{Duration, Instant};
 
 /// The base of the rows of these programs, for those that log in with ssh. A row has its own name, needs and `run`.
 pub(crate) const BASE: Kind = Kind {
-    name: "",
-    what: "",
-    subject: "",
-    needs: &[],
     laws: &[Law::Window, Law::Openssh],
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
     server: ServedBy::Sshd,
     max_size: LARGEST_COPY,
     figures: &[varies("login_s")],
-    max_connections: THREADED,
-    run: |_| Err(LabError::Lacking("this kind of traffic names no program".into())),
+    ..Kind::BASE
 };
 
 /// One copy to be made: paths in the lab's workshop.
@@ -143,7 +138,7 @@ const MUCH_LONGER: u32 = 20;
 pub(crate) fn make_file(wan: &Wan, name: &str, bytes: u64) -> Result<(), LabError> {
     let fail = || format!("writing {bytes} bytes to the lab's {name}");
     let mut file = BufWriter::new(File::create(wan.path(&format!("{WORKSHOP}/{name}"))).map_err(LabError::io(fail()))?);
-    let block = crate::traffic::raw::block();
+    let block = crate::traffic::stream::block();
     let mut left = bytes;
     while left > 0 {
         let length = (block.len() as u64).min(left);

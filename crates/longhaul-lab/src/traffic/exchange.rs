@@ -5,6 +5,7 @@
 use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::row::Drive;
+use crate::traffic::stream::block;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Server {
             let body = move || {
                 while let Ok((peer, _)) = listener.accept() {
                     // A reset is the client's business. The thread continues with the next connection.
-                    let _ = patient(&peer).and_then(|()| serve(peer));
+                    let _ = patient(&peer, PATIENCE).and_then(|()| serve(peer));
                 }
                 Ok(())
             };
@@ -67,16 +68,16 @@ pub(crate) fn answer(peer: &mut TcpStream, size: usize) -> io::Result<()> {
     }
 }
 
-/// Connects to `entry`, for a thread on host A.
-pub(crate) fn connect(entry: SocketAddr) -> io::Result<TcpStream> {
-    let peer = TcpStream::connect_timeout(&entry, PATIENCE)?;
-    patient(&peer)?;
+/// Connects to `entry`, for a thread on host A. Neither the connection nor a later read or write takes longer than `patience`.
+pub(crate) fn connect(entry: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let peer = TcpStream::connect_timeout(&entry, patience)?;
+    patient(&peer, patience)?;
     Ok(peer)
 }
 
 /// Connects to `entry` and exchanges one message, so that the connection is open from end to end.
 pub(crate) fn open(entry: SocketAddr, size: usize) -> Result<TcpStream, LabError> {
-    let mut peer = connect(entry).map_err(LabError::io(format!("connecting to {entry}")))?;
+    let mut peer = connect(entry, PATIENCE).map_err(LabError::io(format!("connecting to {entry}")))?;
     once(&mut peer, size).map_err(failed)?;
     Ok(peer)
 }
@@ -102,7 +103,7 @@ pub(crate) fn ask(
     go_on: impl Fn() -> bool,
 ) -> io::Result<Vec<Duration>> {
     // Each message begins one byte later in the stream than the previous one.
-    let stream: Vec<u8> = crate::traffic::raw::block().iter().copied().cycle().take(size + 251).collect();
+    let stream: Vec<u8> = block().iter().copied().cycle().take(size + 251).collect();
     let mut answer = vec![0; size];
     let mut times = Vec::new();
     let mut next = Instant::now();
@@ -135,25 +136,26 @@ pub(crate) fn failed(err: io::Error) -> LabError {
 }
 
 /// Sets timeouts, so that a relay that loses a byte or an ending does not hang the measurement.
-fn patient(peer: &TcpStream) -> io::Result<()> {
+pub(crate) fn patient(peer: &TcpStream, patience: Duration) -> io::Result<()> {
     peer.set_nodelay(true)?;
-    peer.set_read_timeout(Some(PATIENCE))?;
-    peer.set_write_timeout(Some(PATIENCE))
+    peer.set_read_timeout(Some(patience))?;
+    peer.set_write_timeout(Some(patience))
 }
 
 fn differs() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the answer differs")
 }
 
-/// Returns the `percent` percentile of sorted times, by nearest rank; 0 if there are none.
-pub(crate) fn quantile(sorted: &[Duration], percent: usize) -> Duration {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
-    sorted.get(rank).copied().unwrap_or_default()
+/// Returns the median and the 99th percentile of `times`, as multiples of `unit`.
+pub(crate) fn percentiles(mut times: Vec<Duration>, unit: Duration) -> [f64; 2] {
+    times.sort_unstable();
+    [50, 99].map(|percent| quantile(&times, percent).as_secs_f64() / unit.as_secs_f64())
 }
 
-/// Returns `time` in microseconds.
-pub(crate) fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
+/// Returns the `percent` percentile of sorted times, by nearest rank; 0 if there are none.
+fn quantile(sorted: &[Duration], percent: usize) -> Duration {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+    sorted.get(rank).copied().unwrap_or_default()
 }
 
 /// Timeout of a read or write: longer than any answer, and than the pause before any message.

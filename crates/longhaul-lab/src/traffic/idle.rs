@@ -3,7 +3,7 @@
 use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::exchange::{self, Server};
-use crate::traffic::row::{Counts, Drive, Kind, MANY, Measured, ServedBy, exact, varies};
+use crate::traffic::row::{Drive, Kind, MANY, Measured, exact, varies};
 use crate::world::processes::Held;
 use longhaul_sys::limits;
 use std::io::{Read, Write};
@@ -16,15 +16,10 @@ pub(crate) const IDLE: Kind = Kind {
     name: "idle",
     what: "connections that wait",
     subject: "this traffic (idle)",
-    needs: &[],
-    laws: &[],
-    counts: Counts::Figures,
-    keys: &[],
-    server: ServedBy::Own,
-    max_size: 0,
     figures: &[exact("count"), varies("opened_s"), exact("user_bytes_per_flow"), exact("descriptors_per_flow")],
     max_connections: MANY,
     run,
+    ..Kind::BASE
 };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {

@@ -4,7 +4,7 @@
 use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
-use crate::traffic::row::{Counts, Drive, Heeds, Kind, Measured, ServedBy, THREADED, varies, warm_up};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, Measured, varies, warm_up};
 use crate::world::requirement::Requirement;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,12 +18,10 @@ pub(crate) const IPERF3: Kind = Kind {
     laws: &[Law::Window],
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
-    server: ServedBy::Own,
-    max_size: 0,
     // A delay causes more retransmissions, and a lower speed causes fewer.
     figures: &[varies("retransmits")],
-    max_connections: THREADED,
     run,
+    ..Kind::BASE
 };
 
 /// The program.

@@ -2,9 +2,9 @@
 
 use crate::error::LabError;
 use crate::plan::law::Law;
-use crate::traffic::exchange::{self, ask, quantile};
+use crate::traffic::exchange::{self, ask, percentiles};
 use crate::traffic::raw::{self, Bulk};
-use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, varies};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, varies};
 use std::time::{Duration, Instant};
 
 /// Raw transfers on the scenario's connections, and one more connection with small messages both ways. The scenario's rate is
@@ -13,16 +13,14 @@ pub(crate) const MIX: Kind = Kind {
     name: "mix",
     what: "bulk transfers, and small messages beside them",
     subject: "this traffic (mix)",
-    needs: &[],
     laws: &[Law::Window],
     counts: Counts::Both,
     keys: &[Heeds::Rate],
-    server: ServedBy::Own,
     max_size: LARGEST_MESSAGE,
     // A disturbance delays an answer. It also slows the bulk, so less data waits before the answer.
     figures: &[varies("base_ms"), varies("p50_ms"), varies("p99_ms"), varies("count")],
-    max_connections: THREADED,
     run,
+    ..Kind::BASE
 };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
@@ -39,7 +37,7 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
             let _ = exchange::answer(&mut served, size);
         });
         let start = Instant::now();
-        let mut base =
+        let base =
             ask(&mut client, size, every, || start.elapsed() < drive.traffic.time / 4).map_err(exchange::failed)?;
         let bulk = Bulk::open(drive, &listener)?;
         (drive.began)();
@@ -48,20 +46,15 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
         let measured = bulk.send_for(drive);
         let times = talk.join().map_err(|_| LabError::Panicked("the thread of the small messages"));
         let mut measured = measured?;
-        let mut times = times?.map_err(exchange::failed)?;
-        base.sort_unstable();
-        times.sort_unstable();
-        let millis = |time: Duration| time.as_secs_f64() * 1e3;
-        measured.figures = vec![
-            ("base_ms", millis(quantile(&base, 50))),
-            ("p50_ms", millis(quantile(&times, 50))),
-            ("p99_ms", millis(quantile(&times, 99))),
-            ("count", times.len() as f64),
-        ];
+        let times = times?.map_err(exchange::failed)?;
+        let count = times.len() as f64;
+        let ([base, _], [p50, p99]) = (percentiles(base, MILLISECOND), percentiles(times, MILLISECOND));
+        measured.figures = vec![("base_ms", base), ("p50_ms", p50), ("p99_ms", p99), ("count", count)];
         Ok(measured)
     })
 }
 
+const MILLISECOND: Duration = Duration::from_millis(1);
 /// Default size of a message in bytes: a key and its echo with their escape sequences, or a small query.
 const MESSAGE: usize = 64;
 /// Default number of messages per second: fast typing, or a screen that is redrawn.

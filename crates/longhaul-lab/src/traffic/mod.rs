@@ -18,10 +18,11 @@ mod row;
 mod rsync;
 mod scp;
 mod sftp;
+mod stream;
 
 pub(crate) use copies::make_file;
 pub(crate) use iperf3::IPERF3_PROGRAM;
-pub use raw::{Outcome, transfer};
+pub use raw::transfer;
 pub(crate) use row::{Counts, Drive, Heeds, Kind, Measured, ServedBy, Traffic};
 
 /// All kinds of traffic.

@@ -1,19 +1,17 @@
-//! Raw TCP: a generator and a sink that check every byte.
-//!
-//! The stream repeats one block of pseudo-random bytes. The block's length is a prime, so missing, duplicate or misplaced bytes
-//! do not match, for any size of reads.
+//! Raw TCP: a generator and a sink that check every byte of the [`stream`](crate::traffic::stream).
 
 use crate::error::{LabError, joined};
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
-use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_STREAM, Measured, ServedBy, THREADED, warm_up};
+use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_STREAM, Measured, warm_up};
+use crate::traffic::stream::{BLOCK, block, matches};
 use crate::world::wan::Wan;
 use longhaul_sys::uninterrupted;
 use longhaul_units::Bytes;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,25 +20,13 @@ pub(crate) const RAW: Kind = Kind {
     name: "raw",
     what: "raw TCP",
     subject: "this TCP transfer",
-    needs: &[],
     laws: &[Law::Window],
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
-    server: ServedBy::Own,
     max_size: LARGEST_STREAM,
-    figures: &[],
-    max_connections: THREADED,
     run,
+    ..Kind::BASE
 };
-
-/// A transfer that arrived whole.
-#[derive(Clone, Copy, Debug)]
-pub struct Outcome {
-    /// Bytes that arrived, each compared with what was sent.
-    pub bytes: u64,
-    /// Time from the start of the connection to the end of the stream at the receiver.
-    pub took: Duration,
-}
 
 /// The end of a sender's stream.
 #[derive(Clone, Copy, Debug)]
@@ -217,32 +203,14 @@ pub(crate) fn open(drive: &Drive<'_>, listener: &TcpListener) -> Result<(TcpStre
     meet(listener, drive.wan.on(Host::A, move || connect(entry)))
 }
 
-/// Sends `bytes` bytes from host `from` to `entry`, which leads to a sink on host `to` that listens on `sink`. `arrived` counts
-/// the bytes that have arrived.
+/// Sends `bytes` bytes from host A to the address `sink` of host B, and compares them. Returns the time that it took.
 ///
 /// # Errors
 /// A connection failed, nothing moved for a minute, or the received bytes differ from the sent bytes.
-pub fn transfer(
-    wan: &Wan,
-    from: Host,
-    entry: SocketAddr,
-    to: Host,
-    sink: SocketAddr,
-    bytes: u64,
-    arrived: &Arc<AtomicU64>,
-) -> Result<Outcome, LabError> {
-    let listener = joined(wan.on(to, move || listen(sink)))?;
-    let start = Instant::now();
-    let (client, accepted) = meet(&listener, wan.on(from, move || connect(entry)))?;
-    let counter = Arc::clone(arrived);
-    let receiver = std::thread::spawn(move || receive(accepted, &counter, &AtomicBool::new(false)));
-    let sent = send(client, Until::Bytes(bytes));
-    match (sent, joined(receiver)) {
-        (Ok(sent), Ok((got, end))) if sent == got => Ok(Outcome { bytes, took: end.duration_since(start) }),
-        (Ok(sent), Ok((got, _))) => Err(LabError::Bytes(format!("the stream ended after {got} of {sent} bytes"))),
-        // Wrong bytes are the cause, and a closed connection is their effect.
-        (Err(_), Err(why @ LabError::Bytes(_))) | (Err(why), _) | (Ok(_), Err(why)) => Err(why),
-    }
+pub fn transfer(wan: &Wan, sink: SocketAddr, bytes: u64) -> Result<Duration, LabError> {
+    let listener = joined(wan.on(Host::B, move || listen(sink)))?;
+    let (sender, receiver) = meet(&listener, wan.on(Host::A, move || connect(sink)))?;
+    Bulk { pairs: vec![Pair { sender, receiver }] }.send_bytes(Bytes(bytes)).map(|measured| measured.over)
 }
 
 fn listen(sink: SocketAddr) -> Result<TcpListener, LabError> {
@@ -254,9 +222,13 @@ fn listen(sink: SocketAddr) -> Result<TcpListener, LabError> {
 
 fn connect(entry: SocketAddr) -> Result<TcpStream, LabError> {
     let socket = TcpStream::connect(entry).map_err(LabError::io(format!("connecting to {entry}")))?;
-    socket.set_write_timeout(Some(PATIENCE)).map_err(LabError::io("connecting"))?;
-    socket.set_read_timeout(Some(PATIENCE)).map_err(LabError::io("connecting"))?;
-    Ok(socket)
+    patient(&socket).map(|()| socket).map_err(LabError::io("connecting"))
+}
+
+/// Sets timeouts. Nagle's algorithm stays as it is in a program that moves bulk.
+fn patient(socket: &TcpStream) -> std::io::Result<()> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))
 }
 
 /// Returns both ends of the connection that `client` opens.
@@ -280,12 +252,7 @@ fn accept(listener: &TcpListener, client: &JoinHandle<Result<TcpStream, LabError
         match listener.accept() {
             Ok((socket, _)) => {
                 let what = LabError::io("accepting");
-                return socket
-                    .set_nonblocking(false)
-                    .and_then(|()| socket.set_read_timeout(Some(PATIENCE)))
-                    .and_then(|()| socket.set_write_timeout(Some(PATIENCE)))
-                    .map(|()| socket)
-                    .map_err(what);
+                return socket.set_nonblocking(false).and_then(|()| patient(&socket)).map(|()| socket).map_err(what);
             }
             Err(err) if err.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
                 // A relay may have accepted the client and failed to dial. Then no connection arrives here.
@@ -359,39 +326,6 @@ fn receive(mut socket: TcpStream, arrived: &AtomicU64, is_cut: &AtomicBool) -> R
     }
 }
 
-/// Whether `bytes` equal the stream at `offset`.
-pub(crate) fn matches(block: &[u8], offset: u64, mut bytes: &[u8]) -> bool {
-    let mut at = (offset % BLOCK as u64) as usize;
-    while !bytes.is_empty() {
-        let length = bytes.len().min(BLOCK - at);
-        if bytes[..length] != block[at..at + length] {
-            return false;
-        }
-        (bytes, at) = (&bytes[length..], 0);
-    }
-    true
-}
-
-/// Returns the block that the stream repeats. Only the first call generates it.
-pub(crate) fn block() -> &'static [u8] {
-    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(generated);
-    &BYTES
-}
-
-fn generated() -> Vec<u8> {
-    let mut state = 0x6c6f_6e67_6861_756cu64;
-    let mut next = || {
-        // xorshift64 (Marsaglia, 2003): its bytes do not compress.
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    std::iter::repeat_with(&mut next).take(BLOCK).collect()
-}
-
-/// The largest prime below 2^20.
-pub(crate) const BLOCK: usize = 1_048_573;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum time of a transfer with a fixed size.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -406,17 +340,3 @@ const SILENCE: Duration = Duration::from_secs(3);
 const UNSENT: u32 = 1 << 20;
 /// Maximum bytes of a write: small, so that a slow sender notices the end of its time.
 const PIECE: u64 = 128 << 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn misplaced_bytes_do_not_match() {
-        let block = block();
-        let stream: Vec<u8> = block.iter().chain(block).copied().collect();
-        assert!(matches(block, BLOCK as u64 * 7 + 100, &stream[100..BLOCK + 5000]));
-        assert!(!matches(block, 101, &stream[100..5000]));
-        assert!(!matches(block, 65_536, &stream[..65_536]));
-    }
-}

@@ -3,8 +3,8 @@
 
 use crate::error::{LabError, joined};
 use crate::plan::place::Host;
-use crate::traffic::exchange::{self, Server, ask, micros, quantile};
-use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, ServedBy, THREADED, varies};
+use crate::traffic::exchange::{self, Server, ask, percentiles};
+use crate::traffic::row::{Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, varies};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -14,15 +14,11 @@ pub(crate) const REQUEST: Kind = Kind {
     name: "request",
     what: "requests and answers",
     subject: "this traffic (request)",
-    needs: &[],
-    laws: &[],
-    counts: Counts::Figures,
     keys: &[Heeds::Rate],
-    server: ServedBy::Own,
     max_size: LARGEST_MESSAGE,
     figures: &[varies("count"), varies("p50_us"), varies("p99_us"), varies("per_second")],
-    max_connections: THREADED,
     run,
+    ..Kind::BASE
 };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
@@ -47,16 +43,12 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
         });
         ended.collect::<Result<Vec<Vec<Duration>>, LabError>>()
     });
-    let mut times = times?.concat();
+    let times = times?.concat();
     let took = start.elapsed().as_secs_f64();
-    times.sort_unstable();
-    let bytes = (times.len() * size) as u64;
-    let figures = vec![
-        ("count", times.len() as f64),
-        ("p50_us", micros(quantile(&times, 50))),
-        ("p99_us", micros(quantile(&times, 99))),
-        ("per_second", times.len() as f64 / took),
-    ];
+    let count = times.len();
+    let bytes = (count * size) as u64;
+    let [p50, p99] = percentiles(times, Duration::from_micros(1));
+    let figures = vec![("count", count as f64), ("p50_us", p50), ("p99_us", p99), ("per_second", count as f64 / took)];
     Ok(Measured { bytes, checked: true, speed: bytes as f64 / took, figures, ..Measured::default() })
 }
 

@@ -154,6 +154,22 @@ impl ServedBy {
 }
 
 impl Kind {
+    /// The base of the rows. The lab itself is the server, and the results are figures.
+    pub(crate) const BASE: Kind = Kind {
+        name: "",
+        what: "",
+        subject: "",
+        needs: &[],
+        laws: &[],
+        counts: Counts::Figures,
+        keys: &[],
+        server: ServedBy::Own,
+        max_size: 0,
+        figures: &[],
+        max_connections: THREADED,
+        run: |_| Err(LabError::Lacking("this kind of traffic names no program".into())),
+    };
+
     /// Whether no disturbance changes the figure of that name.
     pub(crate) fn is_exact(&self, name: &str) -> bool {
         self.figures.iter().any(|figure| figure.name == name && figure.is_exact)

@@ -3,9 +3,9 @@
 
 use crate::error::{LabError, joined};
 use crate::plan::place::Host;
-use crate::traffic::exchange::Server;
-use crate::traffic::raw::{BLOCK, block, matches};
-use crate::traffic::row::{Counts, Drive, Kind, Measured, ServedBy, THREADED, exact, varies};
+use crate::traffic::exchange::{self, Server, patient};
+use crate::traffic::row::{Drive, Kind, Measured, exact, varies};
+use crate::traffic::stream::{BLOCK, Random, block, matches};
 use longhaul_sys::uninterrupted;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -20,15 +20,9 @@ pub(crate) const RESETS: Kind = Kind {
     name: "resets",
     what: "random connections with resets from either end",
     subject: "this traffic (resets)",
-    needs: &[],
-    laws: &[],
-    counts: Counts::Figures,
-    keys: &[],
-    server: ServedBy::Own,
-    max_size: 0,
     figures: &[varies("flows"), varies("resets"), varies("latest_s"), varies("over_15s"), exact("wrong")],
-    max_connections: THREADED,
     run,
+    ..Kind::BASE
 };
 
 fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
@@ -117,7 +111,7 @@ struct Seen {
 impl Plan {
     fn of(seed: u64) -> Plan {
         let mut random = Random(seed);
-        let (up, down) = (random.length(), random.length());
+        let (up, down) = (length(&mut random), length(&mut random));
         let after = random.next() % (up + down + 1);
         let reset = [None, Some((Side::Client, after)), Some((Side::Server, after))];
         Plan { seed, up, down, reset: reset[(random.next() % 3) as usize] }
@@ -138,6 +132,12 @@ impl Plan {
             Some(_) => Ending::Reset,
         }
     }
+}
+
+/// Returns a length from 64 bytes to 1 MiB. Each doubling has the same probability.
+fn length(random: &mut Random) -> u64 {
+    let doublings = random.next() % 14;
+    (64 << doublings) + random.next() % (64 << doublings)
 }
 
 impl fmt::Display for Plan {
@@ -178,24 +178,6 @@ impl fmt::Display for Seen {
     }
 }
 
-/// xorshift64 (Marsaglia, 2003).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 8
-    }
-
-    /// Returns a length from 64 bytes to 1 MiB. Each doubling has the same probability.
-    fn length(&mut self) -> u64 {
-        let doublings = self.next() % 14;
-        (64 << doublings) + self.next() % (64 << doublings)
-    }
-}
-
 impl Endings {
     fn new(patience: Duration) -> Endings {
         Endings { block: block(), patience, ends: Mutex::default() }
@@ -204,22 +186,22 @@ impl Endings {
     /// Runs the client's end of one flow.
     fn request(&self, entry: SocketAddr, seed: u64) -> Result<(), LabError> {
         let connecting = LabError::io(format!("connecting to {entry}"));
-        let mut socket = TcpStream::connect_timeout(&entry, PATIENCE).map_err(connecting)?;
+        let mut socket = exchange::connect(entry, PATIENCE).map_err(connecting)?;
         // The greeting ensures that the server knows the plan before a reset can overtake it.
-        let greeted = waits(&socket, PATIENCE).and_then(|()| socket.write_all(&seed.to_ne_bytes()));
+        let greeted = socket.write_all(&seed.to_ne_bytes());
         greeted.and_then(|()| socket.read_exact(&mut [0; 8])).map_err(LabError::io("greeting host B"))?;
-        waits(&socket, self.patience).map_err(LabError::io("greeting host B"))?;
+        patient(&socket, self.patience).map_err(LabError::io("greeting host B"))?;
         self.note(End::new(socket, &Plan::of(seed), Side::Client, self.block));
         Ok(())
     }
 
     /// Runs the server's end of one flow.
     fn serve(&self, mut socket: TcpStream) -> io::Result<()> {
-        waits(&socket, PATIENCE)?;
+        patient(&socket, PATIENCE)?;
         let mut seed = [0; 8];
         socket.read_exact(&mut seed)?;
         socket.write_all(&seed)?;
-        waits(&socket, self.patience)?;
+        patient(&socket, self.patience)?;
         self.note(End::new(socket, &Plan::of(u64::from_ne_bytes(seed)), Side::Server, self.block));
         Ok(())
     }
@@ -349,12 +331,6 @@ impl<'a> End<'a> {
         }
         Ok(true)
     }
-}
-
-fn waits(socket: &TcpStream, patience: Duration) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(patience))?;
-    socket.set_write_timeout(Some(patience))
 }
 
 fn invalid(what: String) -> io::Error {
