@@ -5,10 +5,11 @@ use crate::carrier::{Carrier, DATA_PORTS, PORT, Running, Tunnel};
 use crate::error::LabError;
 use crate::plan::place::Host;
 use crate::plan::setup::Topology;
+use crate::report::path::PathReport;
 use crate::scenario::Run;
 use crate::traffic::{IPERF3_PROGRAM, ServedBy};
 use crate::world::ftp;
-use crate::world::ssh::Server;
+use crate::world::ssh;
 use crate::world::supervisor::{Program, WORKSHOP};
 use crate::world::user::User;
 use crate::world::wan::Wan;
@@ -22,11 +23,7 @@ pub(crate) struct Standing {
     /// The anchor processes, one per host.
     anchors: Vec<Anchor>,
     carrier: Option<(&'static Carrier, Running)>,
-    /// The servers of host B with their addresses, or the reason why one is missing.
-    ssh: Result<(Server, SocketAddr), LabError>,
-    iperf3: Result<(Program, SocketAddr), LabError>,
-    /// `None` if the run's traffic is not FTP.
-    ftp: Option<Result<(Program, SocketAddr), LabError>>,
+    servers: Vec<Server>,
     topology: Topology,
     // Dropped last, after the programs that need it.
     _wan: Wan,
@@ -48,29 +45,35 @@ impl Standing {
         let carrier =
             carrier.map(|carrier| Ok::<_, LabError>((carrier, carrier.run(&wan, user, &tunnel)?))).transpose()?;
         // The carrier leads to the server of the run's traffic.
-        let (to_ssh, to_iperf3) = match server {
-            ServedBy::Sshd => (PORT, 5201),
-            ServedBy::Ftpd => (2222, 5201),
-            ServedBy::Own => (2222, PORT),
-        };
         let on_b = |port| SocketAddr::new(Host::B.lan(), port);
-        let ssh = installed(Server::start(&wan, Host::B, on_b(to_ssh), user).map(|server| (server, on_b(to_ssh))))?;
-        let iperf3 = installed(iperf3(&wan, to_iperf3).map(|program| (program, on_b(to_iperf3))))?;
-        if let Ok((server, _)) = &ssh {
-            let carried = carrier.as_ref().filter(|_| to_ssh == PORT);
-            server.configure(&wan, carried.map_or(on_b(to_ssh), |(_, running)| running.entry))?;
-        }
-        traffic::make_file(&wan, "sample", SAMPLE)?;
-        let ftp = match server {
-            ServedBy::Ftpd => {
-                let server = ftp::start(&wan, Host::B, on_b(PORT), &DATA_PORTS);
-                Some(installed(server.map(|program| (program, on_b(PORT))))?)
-            }
-            ServedBy::Sshd | ServedBy::Own => None,
+        let (to_ssh, to_iperf3) = match server {
+            ServedBy::Sshd => (on_b(PORT), on_b(5201)),
+            ServedBy::Ftpd => (on_b(2222), on_b(5201)),
+            ServedBy::Own => (on_b(2222), on_b(PORT)),
         };
+        let sshd = || {
+            let server = ssh::Server::start(&wan, Host::B, to_ssh, user)?;
+            server.configure(&wan, entry(carrier.as_ref(), to_ssh))?;
+            Ok(server.program)
+        };
+        let mut servers = vec![
+            Server::new("iperf3", to_iperf3, iperf3(&wan, to_iperf3.port()), |to| {
+                vec![format!("iperf3 -c {} -p {}", to.ip(), to.port())]
+            })?,
+            Server::new("scp", to_ssh, sshd(), |_| {
+                let config = format!("-F {WORKSHOP}/ssh_config");
+                vec![format!("scp {config} {WORKSHOP}/sample b:{WORKSHOP}/copy"), format!("ssh {config} b")]
+            })?,
+        ];
+        traffic::make_file(&wan, "sample", SAMPLE)?;
+        if server == ServedBy::Ftpd {
+            servers.push(Server::new("FTP", on_b(PORT), ftp::start(&wan, Host::B, on_b(PORT), &DATA_PORTS), |to| {
+                vec![format!("curl -o {WORKSHOP}/copy ftp://{to}/sample")]
+            })?);
+        }
         let anchors = names(setup.topology).iter().map(|(host, name)| Anchor::start(&wan, *host, name));
         let anchors = anchors.collect::<Result<_, LabError>>()?;
-        Ok(Standing { anchors, carrier, ssh, iperf3, ftp, topology: setup.topology, _wan: wan })
+        Ok(Standing { anchors, carrier, servers, topology: setup.topology, _wan: wan })
     }
 
     /// Returns the commands that enter the hosts, their addresses, and commands to try.
@@ -104,37 +107,18 @@ impl Standing {
     fn examples(&self, user: &User) -> String {
         let Some(anchor) = self.anchors.first() else { return String::new() };
         let on_a = anchor.enter(user);
-        let mut text = String::new();
-        let _ = writeln!(text, "  {on_a} ping -c 5 {}", Host::B.lan());
-        match &self.iperf3 {
-            Ok((_, at)) => {
-                let to = self.entry(*at);
-                let _ = writeln!(text, "  {on_a} iperf3 -c {} -p {}{}", to.ip(), to.port(), self.way(*at));
+        let mut text = format!("  {on_a} ping -c 5 {}\n", Host::B.lan());
+        for Server { what, at, started, examples } in &self.servers {
+            match started {
+                Ok(_) => {
+                    for command in examples(entry(self.carrier.as_ref(), *at)) {
+                        let _ = writeln!(text, "  {on_a} {command}{}", self.way(*at));
+                    }
+                }
+                Err(why) => {
+                    let _ = writeln!(text, "  (no {what}: {why})");
+                }
             }
-            Err(why) => {
-                let _ = writeln!(text, "  (no iperf3: {why})");
-            }
-        }
-        match &self.ssh {
-            Ok((_, at)) => {
-                let way = self.way(*at);
-                let _ =
-                    writeln!(text, "  {on_a} scp -F {WORKSHOP}/ssh_config {WORKSHOP}/sample b:{WORKSHOP}/copy{way}");
-                let _ = writeln!(text, "  {on_a} ssh -F {WORKSHOP}/ssh_config b{way}");
-            }
-            Err(why) => {
-                let _ = writeln!(text, "  (no scp: {why})");
-            }
-        }
-        match &self.ftp {
-            Some(Ok((_, at))) => {
-                let (to, way) = (self.entry(*at), self.way(*at));
-                let _ = writeln!(text, "  {on_a} curl -o {WORKSHOP}/copy ftp://{to}/sample{way}");
-            }
-            Some(Err(why)) => {
-                let _ = writeln!(text, "  (no FTP: {why})");
-            }
-            None => {}
         }
         text
     }
@@ -143,18 +127,12 @@ impl Standing {
     /// carrier on relays.
     fn way(&self, at: SocketAddr) -> String {
         match &self.carrier {
-            Some((carrier, running)) if !running.programs.is_empty() => match self.entry(at) == at {
-                true => format!("    # direct, not through {}", carrier.name),
-                false => format!("    # through {}", carrier.name),
+            Some((carrier, running)) if !running.programs.is_empty() => match at.port() {
+                PORT => format!("    # through {}", carrier.name),
+                _ => format!("    # direct, not through {}", carrier.name),
             },
             _ => String::new(),
         }
-    }
-
-    /// Returns the address to which A connects to reach the server at `at`: the carrier's entry if it leads there.
-    fn entry(&self, at: SocketAddr) -> SocketAddr {
-        let carried = self.carrier.as_ref().filter(|_| at.port() == PORT);
-        carried.map_or(at, |(_, running)| running.entry)
     }
 
     fn addresses(&self, host: Host) -> String {
@@ -165,6 +143,39 @@ impl Standing {
             }
             (Host::Near | Host::Far, Topology::Wan) => format!("{lan}; on the WAN {} {}", host.wan(), host.wan6()),
             (Host::A | Host::B, _) => lan,
+        }
+    }
+}
+
+/// Returns the address to which A connects to reach the server at `at`: the carrier's entry if it leads there.
+fn entry(carrier: Option<&(&'static Carrier, Running)>, at: SocketAddr) -> SocketAddr {
+    let carried = carrier.filter(|_| at.port() == PORT);
+    carried.map_or(at, |(_, running)| running.entry)
+}
+
+/// A server on host B.
+struct Server {
+    /// What it is for, in a word.
+    what: &'static str,
+    /// Its address.
+    at: SocketAddr,
+    /// The process, or the reason why it is missing.
+    started: Result<Program, LabError>,
+    /// Returns commands to try on host A, which connects to the given address.
+    examples: fn(SocketAddr) -> Vec<String>,
+}
+
+impl Server {
+    /// Returns the server that was started. A server that is not installed is a result, because the lab does without it.
+    fn new(
+        what: &'static str,
+        at: SocketAddr,
+        started: Result<Program, LabError>,
+        examples: fn(SocketAddr) -> Vec<String>,
+    ) -> Result<Server, LabError> {
+        match started {
+            Err(why) if !matches!(why, LabError::Missing { .. } | LabError::Lacking(_)) => Err(why),
+            started => Ok(Server { what, at, started, examples }),
         }
     }
 }
@@ -211,28 +222,12 @@ fn iperf3(wan: &Wan, port: u16) -> Result<Program, LabError> {
     wan.spawn(Host::B, command)?.wait_for("Server listening")
 }
 
-/// Turns the error of a program that is not installed into a result, because the lab does without it.
-fn installed<T>(started: Result<T, LabError>) -> Result<Result<T, LabError>, LabError> {
-    match started {
-        Err(why @ (LabError::Missing { .. } | LabError::Lacking(_))) => Ok(Err(why)),
-        other => other.map(Ok),
-    }
-}
-
 /// Returns the path in a few words.
 fn path(run: &Run) -> String {
-    let link = &run.setup.link;
-    if !run.setup.has_wan() {
-        return "one relay host between two cables".into();
+    match run.setup.has_wan() {
+        true => PathReport::of(&run.setup).wan.join(", "),
+        false => "one relay host between two cables".into(),
     }
-    let mut text = format!("{} ms round trip", link.rtt.as_secs_f64() * 1e3);
-    if let Some(rate) = link.rate {
-        let _ = write!(text, ", {rate}");
-    }
-    if link.loss > 0.0 {
-        let _ = write!(text, ", {} % loss", link.loss * 100.0);
-    }
-    text
 }
 
 /// Bytes of the file to copy: it takes some seconds through a small window.

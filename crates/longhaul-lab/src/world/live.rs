@@ -126,11 +126,6 @@ impl Live {
         }
     }
 
-    /// Returns the time since the link was started.
-    pub(crate) fn running(&self) -> Duration {
-        self.start.elapsed()
-    }
-
     /// Returns the counters of both directions: from near to far, and back.
     pub(crate) fn counters(&self) -> [LinkCounters; 2] {
         [0, 1].map(|index| {

@@ -1,6 +1,6 @@
 //! Builds the lab: namespaces, cables, addresses, routes, TCP settings, and the link between the relays.
 
-use crate::error::{LabError, joined};
+use crate::error::LabError;
 use crate::plan::link::LinkSpec;
 use crate::plan::place::{Direction, Host};
 use crate::plan::profile::{Profile, Sysctls};
@@ -25,7 +25,6 @@ pub struct Wan {
     live: Option<Live>,
     hosts: [Arc<NetNs>; 4],
     supervisor: Supervisor,
-    link: LinkSpec,
     profiles: [Profile; 4],
 }
 
@@ -41,7 +40,7 @@ impl Wan {
         let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?, NetNs::create()?]);
         let hosts = supervisor.run_anywhere(make)?.map(Arc::new);
         let devices = [make_device(&supervisor, &hosts, Host::Near)?, make_device(&supervisor, &hosts, Host::Far)?];
-        let mut wan = Wan { live: None, hosts, supervisor, link: link.clone(), profiles };
+        let mut wan = Wan { live: None, hosts, supervisor, profiles };
         wan.furnish(&Host::ALL)?;
         // The link starts last, because a device that is down accepts no packet.
         wan.live = Some(Live::start(devices, links, memory(link), lateness(link))?);
@@ -64,12 +63,12 @@ impl Wan {
     ///
     /// # Errors
     /// As [`Wan::build`].
-    pub fn build_one_hop(profiles: [Profile; 4]) -> Result<Wan, LabError> {
+    pub(crate) fn build_one_hop(profiles: [Profile; 4]) -> Result<Wan, LabError> {
         let supervisor = Supervisor::start()?;
         let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?]);
         let [a, relay, b] = supervisor.run_anywhere(make)?.map(Arc::new);
         let hosts = [a, Arc::clone(&relay), relay, b];
-        let wan = Wan { live: None, hosts, supervisor, link: LinkSpec::new(Duration::ZERO, None), profiles };
+        let wan = Wan { live: None, hosts, supervisor, profiles };
         wan.furnish(&[Host::A, Host::Near, Host::B])?;
         Ok(wan)
     }
@@ -140,23 +139,13 @@ impl Wan {
     }
 
     /// Holds back the link's schedule until [`Wan::begin`].
-    pub fn hold(&self) {
+    pub(crate) fn hold(&self) {
         self.live.iter().for_each(Live::hold);
     }
 
     /// Starts the clock of the link's schedule now, instead of at the start of the link.
     pub fn begin(&self) {
         self.live.iter().for_each(Live::begin);
-    }
-
-    /// Returns the time since the link was started.
-    pub fn running(&self) -> Duration {
-        self.live.as_ref().map(Live::running).unwrap_or_default()
-    }
-
-    /// Returns the link's specification.
-    pub fn link(&self) -> &LinkSpec {
-        &self.link
     }
 
     /// Returns the path at which this process sees the file `path` of the lab's programs. The programs have their own /run.
@@ -213,22 +202,6 @@ impl Wan {
         // RFC 8200 5: IPv6 needs 1280 bytes. The kernel disables it on a device with a smaller MTU.
         let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
         Site { topology, ipv6: has_ipv6() && room }
-    }
-
-    /// Returns the number of packets that the two TUN devices dropped because the link did not read them in time.
-    ///
-    /// # Errors
-    /// `ip` fails.
-    pub fn device_drops(&self) -> Result<u64, LabError> {
-        let mut drops = 0;
-        for host in [Host::Near, Host::Far] {
-            let text = self.on(host, || {
-                std::fs::read_to_string("/proc/thread-self/net/dev").map_err(LabError::io("reading /proc/net/dev"))
-            });
-            let text = joined(text)?;
-            drops += text.lines().filter_map(transmit_drops).sum::<u64>();
-        }
-        Ok(drops)
     }
 }
 
@@ -298,10 +271,4 @@ fn set(path: &str, value: &str) -> Result<(), LabError> {
 
 fn has_ipv6() -> bool {
     Path::new("/proc/sys/net/ipv6/conf/all/forwarding").exists()
-}
-
-/// Reads a line of /proc/net/dev (proc_pid_net(5)). Returns the packets that the WAN device dropped when sending.
-fn transmit_drops(line: &str) -> Option<u64> {
-    let fields = line.trim().strip_prefix(WAN_DEVICE)?.strip_prefix(':')?;
-    fields.split_whitespace().nth(11)?.parse().ok()
 }
