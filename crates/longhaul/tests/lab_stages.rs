@@ -7,7 +7,7 @@
 mod common;
 
 use common::{alone, lab, runs};
-use longhaul_lab::{Host, LinkSpec, Wan};
+use longhaul_lab::{Direction, Host, LinkSpec, Wan};
 use longhaul_link::{Change, Setting, StageCounters};
 use longhaul_units::Rate;
 use std::net::IpAddr;
@@ -49,7 +49,9 @@ fn counters(wan: &Wan, key: &str) -> StageCounters {
 }
 
 fn out(mut link: LinkSpec, settings: &[(&str, &str)]) -> LinkSpec {
-    link.out.extend(settings.iter().map(|(key, value)| Setting::read(key, value).unwrap()));
+    for (key, value) in settings {
+        link.set(&[Direction::Out], &Setting::read(key, value).unwrap());
+    }
     link
 }
 
@@ -193,7 +195,7 @@ fn every_byte_arrives_in_fragments() {
 fn a_scheduled_outage_ends() {
     let _alone = alone();
     let mut spec = link(10, "none");
-    spec.out_schedule = vec![Change::read("at 2s down for 2s").unwrap()];
+    spec.set_schedule(&[Direction::Out], &[Change::read("at 2s down for 2s").unwrap()]);
     let Some(wan) = lab(&spec) else { return };
     let start = Instant::now();
     let Some(text) = ping(&wan, Host::Near, &format!("-c 30 -i 0.2 -W 1 {}", Host::Far.wan())) else { return };

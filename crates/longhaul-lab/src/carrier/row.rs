@@ -31,7 +31,7 @@ pub(crate) struct Carrier {
     /// The congestion control that it chooses itself on a WAN; `None` if it uses the relay hosts' default.
     pub(crate) congestion: Option<&'static str>,
     /// Starts the carrier for the user who runs the lab. A routed path has nothing to start.
-    pub(crate) start: fn(&Wan, &User, &Tunnel<'_>) -> Result<Started, LabError>,
+    pub(crate) start: fn(&Wan, &User, &Tunnel<'_>) -> Result<Running, LabError>,
 }
 
 /// Settings of a carrier on relays. Only longhaul heeds them.
@@ -65,16 +65,6 @@ pub(crate) enum Role {
     Longhaul,
 }
 
-/// The programs that a carrier started.
-pub(crate) struct Started {
-    /// The host to which A connects, at [`PORT`]; B without a relay.
-    pub(crate) entry: Host,
-    /// The relays' programs, near first.
-    pub(crate) programs: Vec<Program>,
-    /// The commands and files of the carrier, as typed in a shell, for the report.
-    pub(crate) shown: Vec<String>,
-}
-
 /// A running carrier. The drop ends it.
 pub(crate) struct Running {
     /// The address to which host A connects.
@@ -95,7 +85,7 @@ impl Carrier {
         law: None,
         hosts: |_, _| {},
         congestion: None,
-        start: |_, _, _| Ok(Started::nothing()),
+        start: |_, _, _| Ok(Running::at(Host::B)),
     };
 
     /// The base of rows with programs on the relay hosts.
@@ -119,15 +109,14 @@ impl Carrier {
     /// Starts carrying connections to [`PORT`] of host B.
     pub(crate) fn run(&self, wan: &Wan, user: &User, tunnel: &Tunnel<'_>) -> Result<Running, LabError> {
         self.needs.iter().try_for_each(|needed| needed.find().map(drop))?;
-        let Started { entry, programs, shown } = (self.start)(wan, user, tunnel)?;
-        Ok(Running { entry: SocketAddr::new(entry.lan(), PORT), programs, shown })
+        (self.start)(wan, user, tunnel)
     }
 }
 
-impl Started {
-    /// Returns no programs: the relay hosts route.
-    pub(crate) fn nothing() -> Started {
-        Started { entry: Host::B, programs: Vec::new(), shown: Vec::new() }
+impl Running {
+    /// Returns a carrier without programs, to which host A connects at `entry`. With B, the relay hosts route.
+    pub(crate) fn at(entry: Host) -> Running {
+        Running { entry: SocketAddr::new(entry.lan(), PORT), programs: Vec::new(), shown: Vec::new() }
     }
 
     /// Starts a program on each relay and waits until each has written `ready` to stderr. `command` gets the relay and the
@@ -137,32 +126,32 @@ impl Started {
         wan: &Wan,
         ready: &'static str,
         command: impl Fn(Host, IpAddr) -> Result<(Command, String), LabError>,
-    ) -> Result<Started, LabError> {
-        Started::each(wan, command, |_, program| program.wait_for(ready))
+    ) -> Result<Running, LabError> {
+        Running::each(wan, command, |_, program| program.wait_for(ready))
     }
 
-    /// As [`Started::on_relays`], for programs that do not report when they are ready. Waits until they listen.
+    /// As [`Running::on_relays`], for programs that do not report when they are ready. Waits until they listen.
     pub(crate) fn when_they_listen(
         wan: &Wan,
         command: impl Fn(Host, IpAddr) -> Result<(Command, String), LabError>,
-    ) -> Result<Started, LabError> {
-        Started::each(wan, command, |relay, program| wan.until_it_listens(relay, program, PORT))
+    ) -> Result<Running, LabError> {
+        Running::each(wan, command, |relay, program| wan.until_it_listens(relay, program, PORT))
     }
 
     fn each(
         wan: &Wan,
         command: impl Fn(Host, IpAddr) -> Result<(Command, String), LabError>,
         ready: impl Fn(Host, Program) -> Result<Program, LabError>,
-    ) -> Result<Started, LabError> {
-        let mut started = Started { entry: Host::Near, ..Started::nothing() };
+    ) -> Result<Running, LabError> {
+        let mut running = Running::at(Host::Near);
         for (relay, next) in wan.relays() {
             let (mut command, config) = command(relay, next)?;
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             let program = wan.spawn(relay, command)?;
-            started.shown.push(format!("{}: {}\n{config}", relay.name(), program.name()).trim_end().to_string());
-            started.programs.push(ready(relay, program)?);
+            running.shown.push(format!("{}: {}\n{config}", relay.name(), program.name()).trim_end().to_string());
+            running.programs.push(ready(relay, program)?);
         }
-        Ok(started)
+        Ok(running)
     }
 }
 

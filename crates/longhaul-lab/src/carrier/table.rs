@@ -1,6 +1,6 @@
 //! The carriers: one row each, with the programs that it needs. To add a carrier, add a row.
 
-use crate::carrier::row::{Carrier, DATA_PORTS, PORT, Protocol, Role, Started, Tunnel};
+use crate::carrier::row::{Carrier, DATA_PORTS, PORT, Protocol, Role, Running, Tunnel};
 use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::Host;
@@ -78,8 +78,8 @@ pub(crate) const ROWS: &[Carrier] = &[
 const SOCAT_PROGRAM: Requirement = Requirement::program("socat", "socat", "socat");
 
 /// Starts the hand-made recipe: the same socat command on both relays.
-fn socat(wan: &Wan, options: &str) -> Result<Started, LabError> {
-    Started::on_relays(wan, "listening", |_, next| {
+fn socat(wan: &Wan, options: &str) -> Result<Running, LabError> {
+    Running::on_relays(wan, "listening", |_, next| {
         let mut command = Command::new("socat");
         // -d -d: socat reports when it listens.
         command.args(["-d", "-d"]);
@@ -89,7 +89,7 @@ fn socat(wan: &Wan, options: &str) -> Result<Started, LabError> {
 }
 
 /// Starts an ssh port forward from the near relay to the far one, without compression. With one relay only, it leads to B.
-fn port_forward(wan: &Wan, user: &User) -> Result<Started, LabError> {
+fn port_forward(wan: &Wan, user: &User) -> Result<Running, LabError> {
     let far = if wan.has_link() { Host::Far } else { Host::B };
     let server = ssh::Server::start(wan, far, SocketAddr::new(far.wan(), SSH_PORT), user)?;
     let mut command = Command::new(ssh::SSH.name);
@@ -101,15 +101,15 @@ fn port_forward(wan: &Wan, user: &User) -> Result<Started, LabError> {
     let shown = vec![format!("{}: {}", Host::Near.name(), client.name()), server.shown];
     // ssh prints this line when it has logged in and listens.
     let client = client.wait_for("Entering interactive session")?;
-    Ok(Started { entry: Host::Near, programs: vec![client, server.program], shown })
+    Ok(Running { programs: vec![client, server.program], shown, ..Running::at(Host::Near) })
 }
 
 /// The port of the sshd that serves the port forward.
 pub(crate) const SSH_PORT: u16 = 22;
 
 /// Starts HAProxy in TCP mode with splicing, with timeouts for long transfers and limits for many flows.
-fn haproxy(wan: &Wan) -> Result<Started, LabError> {
-    Started::when_they_listen(wan, |relay, next| {
+fn haproxy(wan: &Wan) -> Result<Running, LabError> {
+    Running::when_they_listen(wan, |relay, next| {
         let config = HAPROXY_CONFIG.replace("PORT", &PORT.to_string()).replace("NEXT", &next.to_string());
         let path = wan.write(&format!("haproxy-{}.cfg", relay.name()), &config)?;
         let mut command = Command::new("haproxy");
@@ -136,9 +136,9 @@ listen relay
 ";
 
 /// Starts nginx with its stream module, at its defaults except for limits that allow many flows.
-fn nginx(wan: &Wan, user: &User) -> Result<Started, LabError> {
+fn nginx(wan: &Wan, user: &User) -> Result<Running, LabError> {
     let module = NGINX_STREAM.find()?;
-    Started::on_relays(wan, "start worker process", |relay, next| {
+    Running::on_relays(wan, "start worker process", |relay, next| {
         let config = NGINX_CONFIG
             .replace("MODULE", &module.display().to_string())
             .replace("WORKSHOP", WORKSHOP)
@@ -180,9 +180,9 @@ stream {
 
 /// Starts systemd-socket-proxyd, which takes a listening socket from its parent process. The parent is systemd-socket-activate,
 /// so systemd need not run. All settings are defaults, except that the maximum of connections is not 256.
-fn socket_proxyd(wan: &Wan) -> Result<Started, LabError> {
+fn socket_proxyd(wan: &Wan) -> Result<Running, LabError> {
     let program = SOCKET_PROXYD.find()?;
-    Started::on_relays(wan, "Listening on", |_, next| {
+    Running::on_relays(wan, "Listening on", |_, next| {
         let mut command = Command::new("systemd-socket-activate");
         command.arg("-l").arg(PORT.to_string()).arg(&program);
         command.arg("--connections-max=6000").arg(format!("{next}:{PORT}"));
@@ -200,14 +200,14 @@ const SOCKET_PROXYD: Requirement = Requirement {
 };
 
 /// Starts this program's own relay, at its defaults and as `tunnel` says.
-fn longhaul(wan: &Wan, tunnel: &Tunnel<'_>) -> Result<Started, LabError> {
+fn longhaul(wan: &Wan, tunnel: &Tunnel<'_>) -> Result<Running, LabError> {
     let program = std::env::current_exe().map_err(LabError::io("finding this program"))?;
     // proc_pid_exe(5): the path of a file that was replaced ends with " (deleted)".
     std::fs::metadata(&program).map_err(LabError::io(format!(
         "starting {}, which was replaced after this command had begun; start the command again",
         program.display()
     )))?;
-    Started::on_relays(wan, "listening", |relay, next| {
+    Running::on_relays(wan, "listening", |relay, next| {
         let mut command = Command::new(&program);
         // Both relays see the same files, so each has a folder of its own for its control socket.
         command.env("RUNTIME_DIRECTORY", format!("{WORKSHOP}/{}", relay.name()));

@@ -31,7 +31,7 @@ impl Changes {
             return;
         }
         let link = &mut run.setup.link;
-        for stages in [&mut link.out, &mut link.back] {
+        for stages in &mut link.stages {
             stages.retain(|stage| !self.replaces(stage));
         }
         link.rtt = self.rtt.unwrap_or(link.rtt);
@@ -52,7 +52,7 @@ impl Changes {
     }
 
     fn differ(&self, link: &LinkSpec) -> bool {
-        link.out.iter().chain(&link.back).any(|stage| self.replaces(stage))
+        link.stages.iter().flatten().any(|stage| self.replaces(stage))
             || self.rtt.is_some_and(|rtt| rtt != link.rtt)
             || self.rate.is_some_and(|rate| Some(rate) != link.rate)
             || self.loss.is_some_and(|loss| loss != link.loss)
@@ -122,7 +122,10 @@ mod tests {
     fn a_stage_of_one_direction_is_replaced_by_an_equal_value_of_the_link() {
         let changes = Changes { loss: Some(0.0), ..Changes::default() };
         let run = changed("link = { out = { loss = \"1%\", mtu = \"1400\" } }", &changes);
-        assert_eq!((run.setup.link.out, run.note.is_some()), (vec![Setting::read("mtu", "1400").unwrap()], true));
+        assert_eq!(
+            (&run.setup.link.stages[0], run.note.is_some()),
+            (&vec![Setting::read("mtu", "1400").unwrap()], true)
+        );
     }
 
     #[test]

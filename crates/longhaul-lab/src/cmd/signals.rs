@@ -2,7 +2,9 @@
 //! the process in any case (see `supervisor`), so nothing is taken down here.
 
 use crate::error::LabError;
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
@@ -47,43 +49,25 @@ pub(crate) fn end_with(tidy: impl FnOnce() + Send + 'static) -> Result<(), LabEr
     spawned.map(drop).map_err(LabError::io("starting the thread for signals"))
 }
 
-/// The signals that end the lab. `None` is one that this process ignores.
-struct Signals {
-    interrupt: Option<Signal>,
-    terminate: Option<Signal>,
-    hang_up: Option<Signal>,
-}
+/// The signals that end the lab, without those that this process ignores.
+struct Signals(Vec<(SignalKind, Signal)>);
 
 impl Signals {
     fn open() -> io::Result<Signals> {
         let ignored = ignored();
-        let open = |kind: SignalKind| match ignored & (1 << (kind.as_raw_value() - 1)) {
-            0 => signal(kind).map(Some),
-            _ => Ok(None),
-        };
-        Ok(Signals {
-            interrupt: open(SignalKind::interrupt())?,
-            terminate: open(SignalKind::terminate())?,
-            hang_up: open(SignalKind::hangup())?,
-        })
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let heeded = kinds.into_iter().filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) == 0);
+        heeded.map(|kind| Ok((kind, signal(kind)?))).collect::<io::Result<_>>().map(Signals)
     }
 
     /// Waits for the next signal. The wait may be dropped.
     async fn next(&mut self) -> SignalKind {
-        // Receiving a signal is cancel-safe.
-        tokio::select! {
-            Some(()) = next(&mut self.interrupt) => SignalKind::interrupt(),
-            Some(()) = next(&mut self.terminate) => SignalKind::terminate(),
-            Some(()) = next(&mut self.hang_up) => SignalKind::hangup(),
-            else => std::future::pending().await,
-        }
-    }
-}
-
-async fn next(signal: &mut Option<Signal>) -> Option<()> {
-    match signal {
-        Some(signal) => signal.recv().await,
-        None => None,
+        poll_fn(|context| {
+            let came =
+                |(kind, signal): &mut (SignalKind, Signal)| signal.poll_recv(context).is_ready().then_some(*kind);
+            self.0.iter_mut().find_map(came).map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 

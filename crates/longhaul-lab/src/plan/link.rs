@@ -19,16 +19,11 @@ pub struct LinkSpec {
     pub queue: Option<Bytes>,
     /// Seed of the random generator that chooses the lost segments.
     pub seed: u64,
-    /// Stages of the direction from near to far. The stages `delay`, `rate` and `loss` override the fields above in this
-    /// direction.
-    pub out: Vec<Setting>,
-    /// Stages of the direction from far to near.
-    pub back: Vec<Setting>,
-    /// Changes of the direction from near to far while the link runs. Their times count from the link's start, or from
-    /// `Wan::begin`.
-    pub out_schedule: Vec<Change>,
-    /// Changes of the direction from far to near.
-    pub back_schedule: Vec<Change>,
+    /// Stages of each direction, in the order of [`Direction::BOTH`]. The stages `delay`, `rate` and `loss` override the fields
+    /// above in their direction.
+    pub(crate) stages: [Vec<Setting>; 2],
+    /// Changes of each direction while the link runs. Their times count from the link's start, or from `Wan::begin`.
+    pub(crate) schedules: [Vec<Change>; 2],
 }
 
 impl LinkSpec {
@@ -40,18 +35,15 @@ impl LinkSpec {
             loss: 0.0,
             queue: None,
             seed: 1,
-            out: Vec::new(),
-            back: Vec::new(),
-            out_schedule: Vec::new(),
-            back_schedule: Vec::new(),
+            stages: Default::default(),
+            schedules: Default::default(),
         }
     }
 
     /// Returns the link with one more stage in both directions.
     #[must_use]
     pub fn with(mut self, stage: Setting) -> LinkSpec {
-        self.out.push(stage.clone());
-        self.back.push(stage);
+        self.stages.iter_mut().for_each(|stages| stages.push(stage.clone()));
         self
     }
 
@@ -76,10 +68,7 @@ impl LinkSpec {
     /// Sets a stage in `directions`. It replaces a stage of the same kind.
     pub fn set(&mut self, directions: &[Direction], stage: &Setting) {
         for direction in directions {
-            let stages = match direction {
-                Direction::Out => &mut self.out,
-                Direction::Back => &mut self.back,
-            };
+            let stages = &mut self.stages[direction.index()];
             stages.retain(|other| other.row().key != stage.row().key);
             stages.push(stage.clone());
         }
@@ -88,19 +77,13 @@ impl LinkSpec {
     /// Sets the schedule of `directions`.
     pub fn set_schedule(&mut self, directions: &[Direction], changes: &[Change]) {
         for direction in directions {
-            match direction {
-                Direction::Out => self.out_schedule = changes.to_vec(),
-                Direction::Back => self.back_schedule = changes.to_vec(),
-            }
+            self.schedules[direction.index()] = changes.to_vec();
         }
     }
 
     /// Returns the stages of one direction. The stages that both directions share come first.
     pub fn settings(&self, direction: Direction) -> Vec<Setting> {
-        let own = match direction {
-            Direction::Out => &self.out,
-            Direction::Back => &self.back,
-        };
+        let own = &self.stages[direction.index()];
         let queue = self.queue().0;
         let common = [
             (Common::Rtt, Some(format!("{}ns", self.rtt.as_nanos() / 2))),
@@ -114,16 +97,13 @@ impl LinkSpec {
 
     /// Returns the schedule of one direction.
     pub fn schedule(&self, direction: Direction) -> &[Change] {
-        match direction {
-            Direction::Out => &self.out_schedule,
-            Direction::Back => &self.back_schedule,
-        }
+        &self.schedules[direction.index()]
     }
 
     /// Whether rate or delay change over time, or differ from [`LinkSpec::rtt`] and [`LinkSpec::rate`] in a direction.
     pub fn varies(&self) -> bool {
-        let own = self.out.iter().chain(&self.back).map(Setting::row);
-        let scheduled = self.out_schedule.iter().chain(&self.back_schedule).map(Change::row);
+        let own = self.stages.iter().flatten().map(Setting::row);
+        let scheduled = self.schedules.iter().flatten().map(Change::row);
         own.chain(scheduled).any(|row| row.traits.changes_timing)
     }
 
@@ -149,7 +129,7 @@ impl LinkSpec {
 
     /// Whether the link changes while it runs.
     pub(crate) fn is_scheduled(&self) -> bool {
-        !self.out_schedule.is_empty() || !self.back_schedule.is_empty()
+        self.schedules.iter().any(|changes| !changes.is_empty())
     }
 
     /// Whether the speed of a transfer can be computed: there is no schedule, and every stage has a closed form.
@@ -222,7 +202,7 @@ mod tests {
     fn a_direction_has_its_own_settings_instead_of_the_common_ones() {
         let mtu = Setting::read("mtu", "1400").unwrap();
         let mut link = LinkSpec::new(Duration::from_millis(10), Some(Rate(1_000_000))).with(mtu);
-        link.out.push(Setting::read("delay", "7ms jitter 1ms").unwrap());
+        link.stages[0].push(Setting::read("delay", "7ms jitter 1ms").unwrap());
         let settings =
             |direction| -> Vec<String> { link.settings(direction).iter().map(ToString::to_string).collect() };
         let rate = "rate 1000000bit/s queue 262144B";
@@ -251,8 +231,8 @@ mod tests {
     #[test]
     fn the_rate_of_a_direction_is_that_of_its_line_or_policer() {
         let mut link = LinkSpec::new(Duration::from_millis(10), Some(Rate(1_000_000_000)));
-        link.out.push(Setting::read("policer", "100 Mbit/s burst 256kB").unwrap());
-        link.back.push(Setting::read("rate", "2 Gbit/s").unwrap());
+        link.stages[0].push(Setting::read("policer", "100 Mbit/s burst 256kB").unwrap());
+        link.stages[1].push(Setting::read("rate", "2 Gbit/s").unwrap());
         assert_eq!(
             Direction::BOTH.map(|direction| link.rate_of(direction)),
             [Some(Rate(100_000_000)), Some(Rate(2_000_000_000))]

@@ -195,52 +195,51 @@ const ONE_WAY: &[&str] = &["schedule"];
 
 /// Reads a `link` table: its own keys, the stages of both directions, and those of one direction below `out` and `back`.
 fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
-    let toml::de::DeValue::Table(table) = given.get_ref() else {
-        return Err(fault(given, "it is no table; write { rtt = \"63ms\", rate = \"1Gbit/s\" }"));
-    };
-    let mut faults = Vec::new();
-    // The settings of one direction override the others, so they are read last. The table is in alphabetical order.
-    let is_own = |name: &str| ["out", "back"].contains(&name);
-    let mut keys: Vec<_> = table.iter().map(|(name, value)| (name.get_ref().as_ref(), value)).collect();
-    keys.sort_by_key(|(name, _)| is_own(name));
-    for (name, value) in keys {
-        let wrong = match name {
-            "rtt" => one(value, |text| rtt_like(text, "\"63ms\"")).map(|rtt| spec.rtt = rtt),
-            "rate" => one(value, rate).map(|rate| spec.rate = rate),
-            "loss" => one(value, |text| percentage(text).map_err(|err| err.to_string())).map(|loss| spec.loss = loss),
-            "queue" => one(value, bytes).map(|queue| spec.queue = Some(queue)),
-            "out" => direction(spec, &[Direction::Out], value),
-            "back" => direction(spec, &[Direction::Back], value),
-            "schedule" => several(value, change).map(|changes| spec.set_schedule(&Direction::BOTH, &changes)),
-            _ => stage(spec, &Direction::BOTH, LINK, name, value),
-        };
-        faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
+    each(given, "{ rtt = \"63ms\", rate = \"1Gbit/s\" }", |name, value| match name {
+        "rtt" => one(value, |text| rtt_like(text, "\"63ms\"")).map(|rtt| spec.rtt = rtt),
+        "rate" => one(value, rate).map(|rate| spec.rate = rate),
+        "loss" => one(value, |text| percentage(text).map_err(|err| err.to_string())).map(|loss| spec.loss = loss),
+        "queue" => one(value, bytes).map(|queue| spec.queue = Some(queue)),
+        "out" => direction(spec, Direction::Out, value),
+        "back" => direction(spec, Direction::Back, value),
+        _ => stage(spec, &Direction::BOTH, LINK, name, value),
+    })?;
+    match (given.get_ref().get("queue"), spec.rate) {
+        (Some(queue), None) => {
+            let without = "without a rate nothing waits in a queue; leave it out, or write a rate";
+            Err(fault(queue, without).into_iter().map(|fault| below("queue", fault)).collect())
+        }
+        _ => Ok(()),
     }
-    if let (Some(queue), None) = (table.get("queue"), spec.rate) {
-        let without = "without a rate nothing waits in a queue; leave it out, or write a rate".to_string();
-        faults.push(Fault { below: ".queue".into(), span: queue.span(), text: without });
-    }
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
 /// Reads the stages and the schedule of one direction.
-fn direction(spec: &mut LinkSpec, directions: &[Direction], given: &Written<'_>) -> Result<(), Vec<Fault>> {
+fn direction(spec: &mut LinkSpec, direction: Direction, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    each(given, "{ loss = \"0.1%\" }", |name, value| stage(spec, &[direction], ONE_WAY, name, value))
+}
+
+/// Reads the keys of a table by `read`. `sample` is an example for the error about another value.
+fn each(
+    given: &Written<'_>,
+    sample: &str,
+    mut read: impl FnMut(&str, &Written<'_>) -> Result<(), Vec<Fault>>,
+) -> Result<(), Vec<Fault>> {
     let toml::de::DeValue::Table(table) = given.get_ref() else {
-        return Err(fault(given, "it is no table; write { loss = \"0.1%\" }"));
+        return Err(fault(given, format!("it is no table; write {sample}")));
     };
+    // A table is in alphabetical order. Tables inside it override its other keys, so they are read last.
+    let is_table = |value: &Written<'_>| matches!(value.get_ref(), toml::de::DeValue::Table(_));
+    let mut keys: Vec<_> = table.iter().collect();
+    keys.sort_by_key(|(_, value)| is_table(value));
     let mut faults = Vec::new();
-    for (name, value) in table {
-        let name = name.get_ref().as_ref();
-        let wrong = match name {
-            "schedule" => several(value, change).map(|changes| spec.set_schedule(directions, &changes)),
-            _ => stage(spec, directions, ONE_WAY, name, value),
-        };
-        faults.extend(wrong.err().into_iter().flatten().map(|fault| below(name, fault)));
+    for (name, value) in keys {
+        let wrong = read(name.get_ref(), value).err().into_iter().flatten();
+        faults.extend(wrong.map(|fault| below(name.get_ref(), fault)));
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// Reads a stage of the emulated WAN and its value. `beside` are the other keys that are valid at the same place.
+/// Reads the schedule or a stage of the emulated WAN. `beside` are the other keys that are valid at the same place.
 fn stage(
     spec: &mut LinkSpec,
     directions: &[Direction],
@@ -248,6 +247,9 @@ fn stage(
     name: &str,
     given: &Written<'_>,
 ) -> Result<(), Vec<Fault>> {
+    if name == "schedule" {
+        return several(given, change).map(|changes| spec.set_schedule(directions, &changes));
+    }
     let Some(row) = row(name) else {
         let stages = || longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
         let known = || beside.iter().copied().chain(stages());
@@ -352,15 +354,10 @@ fn say_speed(published: &mut Published, speed: RangeInclusive<f64>, given: &Writ
 }
 
 fn figures(figures: &mut BTreeMap<String, RangeInclusive<f64>>, given: &Written<'_>) -> Result<(), Vec<Fault>> {
-    let toml::de::DeValue::Table(table) = given.get_ref() else {
-        return Err(fault(given, "it is no table; write { p99_ms = [0, 100] }"));
-    };
-    for (name, value) in table {
-        let range = span(value)
-            .map_err(|faults| faults.into_iter().map(|fault| below(name.get_ref(), fault)).collect::<Vec<_>>())?;
-        figures.insert(name.get_ref().to_string(), range);
-    }
-    Ok(())
+    each(given, "{ p99_ms = [0, 100] }", |name, value| {
+        figures.insert(name.to_string(), span(value)?);
+        Ok(())
+    })
 }
 
 fn sentence(text: &str) -> Result<String, String> {
