@@ -1,7 +1,7 @@
 //! Runs a scenario. For each run and each of its carriers, the engine builds a lab, starts the carrier, sends the traffic and
 //! takes samples.
 
-use crate::carrier::{Carrier, Tunnel};
+use crate::carrier::row::{Carrier, Tunnel};
 use crate::error::LabError;
 use crate::measure::disturbance::Ticks;
 use crate::measure::done::Done;
@@ -9,8 +9,8 @@ use crate::measure::sampler::{Sample, Watch};
 use crate::plan::setup::{Setup, Topology};
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
-use crate::scenario::{Run, Scenario};
-use crate::traffic::{Counts, Drive, Traffic};
+use crate::scenario::model::{Run, Scenario};
+use crate::traffic::row::{Counts, Drive, Traffic};
 use crate::world::requirement::Requirement;
 use crate::world::user::User;
 use crate::world::wan::Wan;

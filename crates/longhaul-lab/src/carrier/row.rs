@@ -169,5 +169,7 @@ impl fmt::Debug for Carrier {
 
 /// The port at which a carrier listens and to which it leads.
 pub(crate) const PORT: u16 = 6000;
+/// The port of the sshd that serves a port forward.
+pub(crate) const SSH_PORT: u16 = 22;
 /// The ports of data connections of FTP, at host B and at each relay. They follow [`PORT`], and no kernel takes one of them by itself.
 pub(crate) const DATA_PORTS: RangeInclusive<u16> = PORT + 1..=PORT + 999;

@@ -1,6 +1,6 @@
 //! The carriers: one row each, with the programs that it needs. To add a carrier, add a row.
 
-use crate::carrier::row::{Carrier, DATA_PORTS, PORT, Protocol, Role, Running, Tunnel};
+use crate::carrier::row::{Carrier, DATA_PORTS, PORT, Protocol, Role, Running, SSH_PORT, Tunnel};
 use crate::error::LabError;
 use crate::plan::law::Law;
 use crate::plan::place::Host;
@@ -75,6 +75,20 @@ pub(crate) const ROWS: &[Carrier] = &[
     },
 ];
 
+/// Returns the carrier called `name`.
+///
+/// # Errors
+/// No carrier has this name.
+pub(crate) fn find(name: &str) -> Result<&'static Carrier, String> {
+    let names = || ROWS.iter().map(|carrier| carrier.name);
+    ROWS.iter().find(|carrier| carrier.name == name).ok_or_else(|| {
+        match longhaul_config::suggest::nearest(name, names()) {
+            Some(near) => format!("there is no such carrier; did you mean {near}?"),
+            None => format!("there is no such carrier; the carriers are {}", names().collect::<Vec<_>>().join(", ")),
+        }
+    })
+}
+
 const SOCAT_PROGRAM: Requirement = Requirement::program("socat", "socat", "socat");
 
 /// Starts the hand-made recipe: the same socat command on both relays.
@@ -103,9 +117,6 @@ fn port_forward(wan: &Wan, user: &User) -> Result<Running, LabError> {
     let client = client.wait_for("Entering interactive session")?;
     Ok(Running { programs: vec![client, server.program], shown, ..Running::at(Host::Near) })
 }
-
-/// The port of the sshd that serves the port forward.
-pub(crate) const SSH_PORT: u16 = 22;
 
 /// Starts HAProxy in TCP mode with splicing, with timeouts for long transfers and limits for many flows.
 fn haproxy(wan: &Wan) -> Result<Running, LabError> {

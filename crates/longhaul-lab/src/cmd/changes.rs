@@ -1,7 +1,7 @@
 //! Changes of a scenario's link by the command line, with the expectations that depend on it.
 
 use crate::plan::link::{LinkSpec, read_loss, read_rate, read_rtt};
-use crate::scenario::{Expect, Published, Run};
+use crate::scenario::model::{Expect, Published, Run};
 use clap::Args;
 use longhaul_link::{Common, Setting};
 use longhaul_units::Rate;
@@ -75,8 +75,8 @@ const NOT_JUDGED: &str = "the path is not the scenario's: only data integrity is
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario;
     use crate::scenario::library;
+    use crate::scenario::read::read;
 
     fn first(changes: &Changes) -> Run {
         let mut run = library::load("mitre").unwrap().unwrap().runs.remove(0);
@@ -101,7 +101,7 @@ mod tests {
     /// Returns the first run of a scenario with these lines.
     fn changed(lines: &str, changes: &Changes) -> Run {
         let text = format!("about = \"x\"\nsource = \"y\"\n[[run]]\nid = \"a\"\ncarriers = \"direct\"\n{lines}");
-        let mut run = scenario::read("a", "a", &text).unwrap().runs.remove(0);
+        let mut run = read("a", "a", &text).unwrap().runs.remove(0);
         changes.apply(&mut run);
         run
     }

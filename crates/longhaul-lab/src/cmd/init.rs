@@ -2,7 +2,7 @@
 
 use crate::cmd::progress::print_only;
 use crate::plan::link::{read_loss, read_rate, read_rtt};
-use crate::scenario::read_window;
+use crate::scenario::keys::read_window;
 use clap::Args;
 use longhaul_units::{Bytes, Rate};
 use std::fmt::Write as _;
@@ -156,8 +156,8 @@ mod tests {
             };
             let text = init.text();
             assert!(text.contains(&format!("rate = \"{rate}\"")) && !text.contains("TIME"), "{text}");
-            let scenario =
-                crate::scenario::read("mine", "mine.toml", &text).unwrap_or_else(|refused| panic!("{refused}\n{text}"));
+            let scenario = crate::scenario::read::read("mine", "mine.toml", &text)
+                .unwrap_or_else(|refused| panic!("{refused}\n{text}"));
             let setup = &scenario.runs[0].setup;
             assert_eq!((setup.link.rtt, setup.link.rate), (init.rtt.value, Some(init.rate.value)));
             assert_eq!((setup.link.loss, setup.host.window), (init.loss.value, init.window.map(|window| window.value)));

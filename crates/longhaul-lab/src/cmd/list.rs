@@ -1,9 +1,11 @@
 //! `longhaul lab list`: the scenarios, carriers and kinds of traffic.
 
+use crate::carrier::table as carriers;
 use crate::cmd::progress::print_only;
+use crate::engine;
 use crate::scenario::library;
+use crate::traffic as kinds;
 use crate::world::requirement::Requirement;
-use crate::{carrier, engine, traffic};
 use clap::Args;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -28,11 +30,11 @@ impl List {
             }
         }
         text.push_str("\nCarriers (--carrier NAME):\n");
-        for carrier in carrier::ROWS {
+        for carrier in carriers::ROWS {
             let _ = writeln!(text, "  {:<20} {}{}", carrier.name, carrier.what, needed(carrier.needs.iter()));
         }
         text.push_str("\nTraffic (in a scenario's file):\n");
-        for kind in traffic::ROWS {
+        for kind in kinds::ROWS {
             let _ = writeln!(text, "  {:<20} {}{}", kind.name, kind.what, needed(kind.needs.iter()));
         }
         print_only(&text)

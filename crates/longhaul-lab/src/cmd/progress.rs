@@ -8,7 +8,7 @@ use crate::measure::sampler::Sample;
 use crate::report::columns::shown;
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
-use crate::traffic::Counts;
+use crate::traffic::row::Counts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{ErrorKind, IsTerminal, Write as _};
 use std::process::ExitCode;

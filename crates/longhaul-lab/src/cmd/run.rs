@@ -1,6 +1,7 @@
 //! `longhaul lab run`: runs scenarios and prints the results.
 
-use crate::carrier::{self, Carrier};
+use crate::carrier::row::Carrier;
+use crate::carrier::table as carriers;
 use crate::cmd::changes::Changes;
 use crate::cmd::progress::{Bar, Done, print, say};
 use crate::cmd::signals;
@@ -8,7 +9,8 @@ use crate::engine::{self, Options};
 use crate::report::json::Report;
 use crate::report::table::Figures;
 use crate::report::{page, repeat};
-use crate::scenario::{Scenario, library};
+use crate::scenario::library;
+use crate::scenario::model::Scenario;
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use clap::Args;
@@ -40,7 +42,7 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Choices {
     /// Run only this carrier; may be given more than once
-    #[arg(long, value_name = "NAME", value_parser = carrier::find)]
+    #[arg(long, value_name = "NAME", value_parser = carriers::find)]
     carrier: Vec<&'static Carrier>,
     #[command(flatten)]
     changes: Changes,

@@ -1,19 +1,21 @@
 //! The lab of `lab up`: the lab of a run, with servers on host B and an anchor process on each host. Users enter a host through
 //! its anchor process.
 
-use crate::carrier::{Carrier, DATA_PORTS, PORT, Running, Tunnel};
+use crate::carrier::row::{Carrier, DATA_PORTS, PORT, Running, Tunnel};
+use crate::engine;
 use crate::error::LabError;
 use crate::plan::place::Host;
 use crate::plan::setup::Topology;
 use crate::report::path::PathReport;
-use crate::scenario::Run;
-use crate::traffic::{IPERF3_PROGRAM, ServedBy};
+use crate::scenario::model::Run;
+use crate::traffic::copies::make_file;
+use crate::traffic::iperf3::IPERF3_PROGRAM;
+use crate::traffic::row::ServedBy;
 use crate::world::ftp;
 use crate::world::ssh;
 use crate::world::supervisor::{Program, WORKSHOP};
 use crate::world::user::User;
 use crate::world::wan::Wan;
-use crate::{engine, traffic};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -65,7 +67,7 @@ impl Standing {
                 vec![format!("scp {config} {WORKSHOP}/sample b:{WORKSHOP}/copy"), format!("ssh {config} b")]
             })?,
         ];
-        traffic::make_file(&wan, "sample", SAMPLE)?;
+        make_file(&wan, "sample", SAMPLE)?;
         if server == ServedBy::Ftpd {
             servers.push(Server::new("FTP", on_b(PORT), ftp::start(&wan, Host::B, on_b(PORT), &DATA_PORTS), |to| {
                 vec![format!("curl -o {WORKSHOP}/copy ftp://{to}/sample")]

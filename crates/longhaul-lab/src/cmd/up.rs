@@ -1,11 +1,13 @@
 //! `longhaul lab up`: builds the lab of a scenario, which stands until Ctrl-C.
 
-use crate::carrier::{self, Carrier};
+use crate::carrier::row::Carrier;
+use crate::carrier::table as carriers;
 use crate::cmd::changes::Changes;
 use crate::cmd::progress::say;
 use crate::cmd::signals;
 use crate::cmd::standing::Standing;
-use crate::scenario::{Run, library};
+use crate::scenario::library;
+use crate::scenario::model::Run;
 use crate::world::user::User;
 use clap::Args;
 use std::io::Write;
@@ -32,7 +34,7 @@ pub(crate) struct Up {
     /// Start this carrier on the relays [default: none]
     ///
     /// Without a carrier the relay hosts only route.
-    #[arg(long, value_name = "NAME", value_parser = carrier::find)]
+    #[arg(long, value_name = "NAME", value_parser = carriers::find)]
     carrier: Option<&'static Carrier>,
     #[command(flatten)]
     changes: Changes,

@@ -1,7 +1,7 @@
 //! The measurements of one run over one carrier, before the verdict.
 
 use crate::measure::sampler::Seen;
-use crate::traffic::Measured;
+use crate::traffic::row::Measured;
 use crate::world::live::LinkCounters;
 
 /// The measurements of one run over one carrier.

@@ -1,6 +1,6 @@
 //! Samples a run while its traffic flows: bytes that arrive, TCP_INFO of the senders, CPU time of the relays.
 
-use crate::carrier::{DATA_PORTS, PORT, Protocol, Running, SSH_PORT};
+use crate::carrier::row::{DATA_PORTS, PORT, Protocol, Running, SSH_PORT};
 use crate::error::{LabError, joined};
 use crate::measure::disturbance::{Shares, Ticks};
 use crate::measure::rounded;

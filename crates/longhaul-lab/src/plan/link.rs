@@ -21,9 +21,9 @@ pub struct LinkSpec {
     pub seed: u64,
     /// Stages of each direction, in the order of [`Direction::BOTH`]. The stages `delay`, `rate` and `loss` override the fields
     /// above in their direction.
-    pub(crate) stages: [Vec<Setting>; 2],
+    pub stages: [Vec<Setting>; 2],
     /// Changes of each direction while the link runs. Their times count from the link's start, or from `Wan::begin`.
-    pub(crate) schedules: [Vec<Change>; 2],
+    pub schedules: [Vec<Change>; 2],
 }
 
 impl LinkSpec {

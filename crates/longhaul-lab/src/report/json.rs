@@ -1,6 +1,6 @@
 //! The report of a scenario: the JSON document. The tables and the page are made from it. The part of each run is in run.rs.
 
-use crate::carrier::Carrier;
+use crate::carrier::row::Carrier;
 use crate::error::LabError;
 use crate::measure::done::Done;
 use crate::measure::rounded;
@@ -11,8 +11,8 @@ use crate::plan::setup::{Setup, Topology};
 use crate::report::run::{RunReport, Verdict, blank};
 use crate::report::verdict;
 use crate::report::{reason, repeat};
-use crate::scenario::{Run, Scenario};
-use crate::traffic::Traffic;
+use crate::scenario::model::{Run, Scenario};
+use crate::traffic::row::Traffic;
 use longhaul_units::Bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -183,14 +183,14 @@ fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario;
-    use crate::traffic::Measured;
+    use crate::scenario::read::read;
+    use crate::traffic::row::Measured;
 
     /// The speed is the median of the rounds, but a defect in any round counts.
     #[test]
     fn a_connection_that_was_cut_off_in_any_round_fails_the_run() {
         let text = "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\nexpect = { megabytes_per_s = [1] }\n";
-        let scenario = scenario::read("small", "small.toml", text).unwrap();
+        let scenario = read("small", "small.toml", text).unwrap();
         let run = &scenario.runs[0];
         let round = |speed: f64, cut| {
             let measured = Measured { bytes: 1, checked: true, speed: speed * 1e6, cut, ..Measured::default() };
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn only_different_bytes_are_reported_as_different() {
         let text = "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"one\"\ncarriers = [\"direct\"]\n";
-        let scenario = scenario::read("small", "small.toml", text).unwrap();
+        let scenario = read("small", "small.toml", text).unwrap();
         let run = &scenario.runs[0];
         let added = |problems: Vec<LabError>| {
             let rounds = problems.into_iter().map(Err).collect();

@@ -1,13 +1,13 @@
 //! Explains the speed of a run in a sentence, from the measurements.
 
-use crate::carrier::Carrier;
+use crate::carrier::row::Carrier;
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
 use crate::plan::law::{self, Law, line};
 use crate::report::run::Verdict;
 use crate::report::verdict::Assessment;
-use crate::scenario::Run;
-use crate::traffic::{Counts, Measured};
+use crate::scenario::model::Run;
+use crate::traffic::row::{Counts, Measured};
 use longhaul_core::advice::OPENSSH_WINDOW;
 use longhaul_core::path::laws::window_rate;
 use longhaul_units::Bytes;

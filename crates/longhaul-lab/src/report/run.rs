@@ -1,6 +1,6 @@
 //! One run over one carrier: measurements, verdict and reason. A part of the JSON document.
 
-use crate::carrier::{Carrier, Role};
+use crate::carrier::row::{Carrier, Role};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
 use crate::measure::rounded;
@@ -10,8 +10,8 @@ use crate::plan::law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::report::path::PathReport;
-use crate::scenario::Run;
-use crate::traffic::{Counts, Kind};
+use crate::scenario::model::Run;
+use crate::traffic::row::{Counts, Kind};
 use crate::world::live::LinkCounters;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 //!    resources ([`Kind::is_exact`](crate::traffic::Kind::is_exact)). What was met is met.
 
 use crate::report::run::{RunReport, Verdict};
-use crate::scenario::{Expect, Run, Times};
+use crate::scenario::model::{Expect, Run, Times};
 use std::ops::RangeInclusive;
 
 /// The verdict of a run and the reasons for it.
@@ -205,7 +205,8 @@ const DEFECT: f64 = 1.01;
 mod tests {
     use super::*;
     use crate::measure::disturbance::Disturbance;
-    use crate::{scenario, traffic};
+    use crate::scenario::read::read;
+    use crate::traffic as kinds;
 
     /// Returns a run with the expectation `expect`, in the syntax of a scenario.
     fn run(expect: &str) -> Run {
@@ -213,7 +214,7 @@ mod tests {
             "about = \"a\"\nsource = \"b\"\n[[run]]\nid = \"direct\"\ncarriers = [\"direct\"]\n\
              [[run]]\nid = \"raw\"\ncarriers = [\"longhaul\"]\ncomputed = \"line\"\nexpect = {{ {expect} }}\n"
         );
-        scenario::read("small", "small.toml", &text).unwrap().runs.remove(1)
+        read("small", "small.toml", &text).unwrap().runs.remove(1)
     }
 
     const QUIET: f64 = 0.01;
@@ -224,7 +225,7 @@ mod tests {
         let disturbance = Disturbance { outside_share: outside, disturbed: outside >= 0.05, ..Disturbance::default() };
         RunReport {
             id: "raw".into(),
-            carrier: crate::carrier::find("longhaul").ok(),
+            carrier: crate::carrier::table::find("longhaul").ok(),
             measured: Some(measured),
             computed: Some(30.0),
             bytes: 1,
@@ -314,7 +315,7 @@ mod tests {
     /// Returns the verdict of a run of `kind` with `value` for the figure `name`, if `range` is expected.
     fn of_figure(kind: &str, (name, value): (&str, f64), range: RangeInclusive<f64>, outside: f64) -> Verdict {
         let mut run = run("megabytes_per_s = [1]");
-        run.traffic.kind = traffic::find(kind).unwrap();
+        run.traffic.kind = kinds::find(kind).unwrap();
         run.expect.figures = [(name.into(), range)].into();
         let report = RunReport { figures: [(name.to_string(), value)].into(), ..report(30.0, outside) };
         assess(&run, &report, &[], None).verdict
@@ -357,7 +358,7 @@ mod tests {
         {
             assert_eq!(judged(expect, &slow, Some(&direct)).0, Verdict::Fail, "{expect}");
         }
-        for kind in traffic::ROWS {
+        for kind in kinds::ROWS {
             for figure in kind.figures {
                 for range in [0.0..=80.0, 100.0..=200.0] {
                     let came = of_figure(kind.name, (figure.name, 90.0), range, 0.0);

@@ -1,14 +1,14 @@
 //! Finds values of a scenario that conflict or have no effect, although each is valid alone. A conflict names the key and what
 //! to write instead.
 
-use crate::carrier::{Carrier, Role};
+use crate::carrier::row::{Carrier, Role};
 use crate::plan::conflict::Conflict;
 use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::scenario::model::{Expect, Run, Times};
-use crate::traffic::{Heeds, Traffic};
+use crate::traffic::row::{Heeds, Traffic};
 use longhaul_config::document::Places;
 use longhaul_config::options::{self, LegOptions, Value};
 use longhaul_units::Bytes;

@@ -1,7 +1,8 @@
 //! The keys of a scenario as tables. A row reads one key. To add a key, add a row, and its line in docs/lab.md, which a test
 //! checks.
 
-use crate::carrier::Carrier;
+use crate::carrier::row::Carrier;
+use crate::carrier::table as carriers;
 use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::link::{LinkSpec, rtt_like};
@@ -9,8 +10,8 @@ use crate::plan::place::Direction;
 use crate::plan::profile::Sysctls;
 use crate::plan::setup::{Setup, Topology};
 use crate::scenario::model::{Expect, Published, Run, Times};
-use crate::traffic::Traffic;
-use crate::{carrier, traffic};
+use crate::traffic as kinds;
+use crate::traffic::row::Traffic;
 use longhaul_config::document::{Fault, Key, Written, fault, inner, key, one, several};
 use longhaul_config::options::Value;
 use longhaul_config::options::{self, LegOptions};
@@ -53,7 +54,7 @@ pub(crate) fn blank(head: &Head) -> Run {
         setup: head.setup.clone(),
         carriers: Vec::new(),
         traffic: Traffic {
-            kind: &traffic::ROWS[0],
+            kind: &kinds::ROWS[0],
             connections: 1,
             time: Duration::from_secs(6),
             size: None,
@@ -99,7 +100,7 @@ pub(crate) const RUN: &[Key<Run>] = &[
     key("carriers", |run, given| carriers(given).map(|carriers| run.carriers = carriers)),
     key("traffic", |run, given| match given.get_ref() {
         toml::de::DeValue::Table(_) => inner(TRAFFIC, given, &mut run.traffic),
-        _ => one(given, traffic::find).map(|kind| run.traffic.kind = kind),
+        _ => one(given, kinds::find).map(|kind| run.traffic.kind = kind),
     }),
     key("topology", |run, given| one(given, topology).map(|topology| run.setup.topology = topology)),
     key("link", |run, given| link_of(&mut run.setup.link, given)),
@@ -137,7 +138,7 @@ pub(crate) const HOST: &[Key<HostSpec>] = &[
 
 /// The keys of `traffic` when it is a table.
 pub(crate) const TRAFFIC: &[Key<Traffic>] = &[
-    key("kind", |traffic, given| one(given, traffic::find).map(|kind| traffic.kind = kind)),
+    key("kind", |traffic, given| one(given, kinds::find).map(|kind| traffic.kind = kind)),
     key("connections", |traffic, given| {
         one(given, |text| count(text, 1, 100_000)).map(|count| traffic.connections = count)
     }),
@@ -302,7 +303,7 @@ fn span(given: &Written<'_>) -> Result<RangeInclusive<f64>, Vec<Fault>> {
 fn carriers(given: &Written<'_>) -> Result<Vec<&'static Carrier>, Vec<Fault>> {
     let before = RefCell::new(Vec::new());
     let carriers = several(given, |text| {
-        let carrier = carrier::find(text)?;
+        let carrier = carriers::find(text)?;
         if before.borrow().contains(&carrier.name) {
             return Err("it is listed twice; write it once".to_string());
         }
@@ -530,8 +531,8 @@ mod tests {
         };
         let stages =
             longhaul_link::ROWS.iter().map(|row| (row.key, format!("{}. Example: `\"{}\"`", row.help, row.sample)));
-        let carriers = carrier::ROWS.iter().map(|row| (row.name, row.what.to_string()));
-        let kinds = traffic::ROWS.iter().map(|row| (row.name, row.what.to_string()));
+        let carriers = carriers::ROWS.iter().map(|row| (row.name, row.what.to_string()));
+        let kinds = kinds::ROWS.iter().map(|row| (row.name, row.what.to_string()));
         let laws = law::ROWS.iter().map(|row| (row.name, row.formula.to_string()));
         let mut document = DOCUMENT.to_string();
         for (name, text) in [

@@ -1,7 +1,7 @@
 //! The built-in scenarios: the files of `lab/`.
 
-use crate::scenario;
 use crate::scenario::model::Scenario;
+use crate::scenario::read as file;
 use longhaul_config::Refused;
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
 /// Every error of the file.
 pub(crate) fn load(name: &str) -> Option<Result<Scenario, Refused>> {
     let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
-    Some(scenario::read(name, &format!("lab/{name}.toml"), text))
+    Some(file::read(name, &format!("lab/{name}.toml"), text))
 }
 
 /// Reads a built-in scenario or a file. A name with a dot or a slash is a file.
@@ -39,7 +39,7 @@ pub(crate) fn load(name: &str) -> Option<Result<Scenario, Refused>> {
 /// Every error of the file, one per line; or that the name is unknown, with a suggestion.
 pub(crate) fn find(name: &str) -> Result<Scenario, Vec<String>> {
     let is_file = name.contains(['/', '.']);
-    let found = load(name).or_else(|| is_file.then(|| scenario::load(Path::new(name))));
+    let found = load(name).or_else(|| is_file.then(|| file::load(Path::new(name))));
     found.map_or_else(|| Err(vec![unknown(name)]), |read| read.map_err(|refused| refused.lines()))
 }
 

@@ -7,13 +7,8 @@
 //! that conflict, and [`summary`] describes the result. [`library`] holds the built-in scenarios.
 
 mod conflicts;
-mod keys;
+pub(crate) mod keys;
 pub(crate) mod library;
-mod model;
-mod read;
+pub(crate) mod model;
+pub(crate) mod read;
 mod summary;
-
-pub(crate) use keys::read_window;
-pub(crate) use model::{Expect, Published, Run, Scenario, Times};
-pub use read::parse;
-pub(crate) use read::{load, read};

@@ -1,9 +1,9 @@
 //! A scenario as data.
 
-use crate::carrier::Carrier;
+use crate::carrier::row::Carrier;
 use crate::plan::law::Law;
 use crate::plan::setup::Setup;
-use crate::traffic::Traffic;
+use crate::traffic::row::Traffic;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;

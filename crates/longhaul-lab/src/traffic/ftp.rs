@@ -1,6 +1,6 @@
 //! A real curl that puts (or gets) a file by FTP at a real vsftpd.
 
-use crate::carrier::DATA_PORTS;
+use crate::carrier::row::DATA_PORTS;
 use crate::plan::law::Law;
 use crate::plan::place::{Direction, Host};
 use crate::traffic::copies;

@@ -5,25 +5,22 @@
 //! [`copies::BASE`]. `UPDATE=1 cargo test -p longhaul-lab --lib docs_lab_md` writes the new row into docs/lab.md.
 
 mod connections;
-mod copies;
+pub(crate) mod copies;
 mod exchange;
 mod ftp;
 mod idle;
-mod iperf3;
+pub(crate) mod iperf3;
 mod mix;
-mod raw;
+pub(crate) mod raw;
 mod request;
 mod resets;
-mod row;
+pub(crate) mod row;
 mod rsync;
 mod scp;
 mod sftp;
 mod stream;
 
-pub(crate) use copies::make_file;
-pub(crate) use iperf3::IPERF3_PROGRAM;
-pub use raw::transfer;
-pub(crate) use row::{Counts, Drive, Heeds, Kind, Measured, ServedBy, Traffic};
+use row::Kind;
 
 /// All kinds of traffic.
 pub(crate) const ROWS: &[Kind] = &[

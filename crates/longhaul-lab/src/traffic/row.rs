@@ -1,6 +1,6 @@
 //! A row of the table: a kind of traffic, its inputs and its results.
 
-use crate::carrier::{PORT, Protocol, Running};
+use crate::carrier::row::{PORT, Protocol, Running};
 use crate::error::LabError;
 use crate::plan::law::{self, Law, Load, Subject};
 use crate::plan::place::{Direction, Host};

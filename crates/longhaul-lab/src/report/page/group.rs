@@ -1,6 +1,7 @@
 //! The runs that the page shows side by side: one figure, over all its carriers.
 
-use crate::carrier::{self, Role};
+use crate::carrier::row::Role;
+use crate::carrier::table as carriers;
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 
@@ -70,7 +71,7 @@ impl Palette {
     /// Returns a palette with one entry for each carrier of `reports`.
     pub(crate) fn of(reports: &[Report]) -> Palette {
         // longhaul and direct have the same colours on every page, because every reader looks for them.
-        let of_role = |role| carrier::ROWS.iter().filter(move |row| row.role == role).map(|row| row.name);
+        let of_role = |role| carriers::ROWS.iter().filter(move |row| row.role == role).map(|row| row.name);
         let mut carriers: Vec<&str> = of_role(Role::Longhaul).chain(of_role(Role::Direct)).collect();
         for run in reports.iter().flat_map(|report| &report.runs) {
             if !carriers.contains(&run.carrier_name()) {
@@ -97,6 +98,11 @@ pub(crate) fn verdict(run: &RunReport) -> (&'static str, &'static str) {
         Verdict::Unclear => ("? unclear", "unclear"),
         Verdict::Skip => ("– left out", "skip"),
     }
+}
+
+/// Returns the number with its noun: `1 CPU`, `2 CPUs`.
+pub(crate) fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// Number of colours in the style sheet.

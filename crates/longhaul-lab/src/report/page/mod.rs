@@ -15,7 +15,7 @@ mod tests;
 mod words;
 
 use crate::report::json::Report;
-use group::{Group, Palette};
+use group::{Group, Palette, count};
 use longhaul_doctor::page::{Html, document, section};
 
 /// Returns the page of `reports`: one scenario, or several with an overview first.
@@ -78,11 +78,6 @@ fn comparison(html: &mut Html, group: &Group<'_>, palette: &Palette) {
         bars::draw(html, group, palette);
         curves::draw(html, group, palette);
     });
-}
-
-/// Returns the number with its noun: `1 CPU`, `2 CPUs`.
-fn count(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 const UNITS: &str = "MB is 10^6 bytes. Speeds of transfers count payload. Curves count the IP bytes that arrive.";

@@ -2,7 +2,7 @@
 //!
 //! It consists of boxes in a row. A narrow screen stacks them, whereas an SVG would shrink its letters.
 
-use crate::carrier::Role;
+use crate::carrier::row::Role;
 use crate::measure::sockets::Sender;
 use crate::plan::setup::Topology;
 use crate::report::json::Report;

@@ -1,6 +1,6 @@
 //! The tables: the overview of several scenarios, all figures, the carriers' commands, and the link's counters.
 
-use crate::carrier::Role;
+use crate::carrier::row::Role;
 use crate::measure::disturbance::Disturbance;
 use crate::plan::place::Direction;
 use crate::report::columns::{Column, VALUES};

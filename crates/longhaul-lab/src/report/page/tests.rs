@@ -39,7 +39,7 @@ fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
     RunReport {
         id: id.into(),
         what: "one copy & no more".into(),
-        carrier: crate::carrier::find(carrier).ok(),
+        carrier: crate::carrier::table::find(carrier).ok(),
         traffic: crate::traffic::find("scp").unwrap(),
         connections: 1,
         path,

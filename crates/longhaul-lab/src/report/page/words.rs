@@ -1,10 +1,9 @@
 //! The verdict in words: the gain of a relay, the effect of tuning the hosts, and the limit in each case.
 
-use crate::carrier::Role;
+use crate::carrier::row::Role;
 use crate::report::columns::shown;
 use crate::report::json::Report;
-use crate::report::page::count;
-use crate::report::page::group::Group;
+use crate::report::page::group::{Group, count};
 use crate::report::run::{RunReport, Verdict};
 use longhaul_doctor::page::Html;
 
