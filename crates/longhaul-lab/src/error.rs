@@ -110,5 +110,13 @@ pub(crate) fn joined<T>(thread: JoinHandle<Result<T, LabError>>) -> Result<T, La
     thread.join().unwrap_or(Err(LabError::Panicked("a thread of the lab")))
 }
 
+/// Returns the error about a name that is none of `names`: the nearest one, or all of them after `all`. `what` is what is missing.
+pub(crate) fn unknown<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str> + Clone, all: &str) -> String {
+    match longhaul_config::suggest::nearest(name, names.clone()) {
+        Some(near) => format!("there is no {what}; did you mean {near}?"),
+        None => format!("there is no {what}; {all} {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// Number of lines of stdout that an error quotes.
 const LINES_SAID: usize = 3;

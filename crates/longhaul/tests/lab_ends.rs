@@ -263,7 +263,7 @@ fn a_lab_stands_until_a_signal() {
             while !manual.contains(" scp ") && !manual.contains("no scp") {
                 assert!(told.read_line(&mut manual).unwrap() > 0, "{manual}");
             }
-            assert!(manual.contains("10 ms round trip, 200Mbit/s"), "{manual}");
+            assert!(manual.contains("10 ms round trip, 200 Mbit/s"), "{manual}");
             let family = Family::of(up.id());
             assert!(family.processes.len() >= 8 && family.namespaces.len() == 4, "{:?}", family.processes);
 

@@ -1,8 +1,8 @@
 //! The carriers: one row each, with the programs that it needs. To add a carrier, add a row.
 
 use crate::carrier::row::{Carrier, DATA_PORTS, PORT, Protocol, Role, Running, SSH_PORT, Tunnel};
-use crate::error::LabError;
-use crate::plan::law::Law;
+use crate::error::{LabError, unknown};
+use crate::plan::law;
 use crate::plan::place::Host;
 use crate::world::requirement::Requirement;
 use crate::world::ssh;
@@ -40,7 +40,7 @@ pub(crate) const ROWS: &[Carrier] = &[
         name: "ssh",
         what: "a port forward of ssh between the relays",
         needs: &[ssh::SSH, ssh::SSHD, ssh::KEYGEN],
-        law: Some(Law::Openssh),
+        law: Some(law::OPENSSH),
         start: |wan, user, _| port_forward(wan, user),
         ..Carrier::RELAYED
     },
@@ -80,13 +80,9 @@ pub(crate) const ROWS: &[Carrier] = &[
 /// # Errors
 /// No carrier has this name.
 pub(crate) fn find(name: &str) -> Result<&'static Carrier, String> {
-    let names = || ROWS.iter().map(|carrier| carrier.name);
-    ROWS.iter().find(|carrier| carrier.name == name).ok_or_else(|| {
-        match longhaul_config::suggest::nearest(name, names()) {
-            Some(near) => format!("there is no such carrier; did you mean {near}?"),
-            None => format!("there is no such carrier; the carriers are {}", names().collect::<Vec<_>>().join(", ")),
-        }
-    })
+    let names = ROWS.iter().map(|carrier| carrier.name);
+    let known = ROWS.iter().find(|carrier| carrier.name == name);
+    known.ok_or_else(|| unknown("such carrier", name, names, "the carriers are"))
 }
 
 const SOCAT_PROGRAM: Requirement = Requirement::program("socat", "socat", "socat");

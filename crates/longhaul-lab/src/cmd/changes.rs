@@ -41,7 +41,7 @@ impl Changes {
         run.traffic.time = run.traffic.time.max(self.rtt.unwrap_or_default() * 25);
         run.published = Published::default();
         // Only the law of loss includes a changed loss.
-        let knows = self.loss.is_none() || run.computed.is_some_and(|law| law.row().includes_loss);
+        let knows = self.loss.is_none() || run.computed.is_some_and(|law| law.includes_loss);
         let within = run.expect.within.filter(|_| knows && run.silent_law().is_none());
         // If the scenario permits a speed of 0, a changed path may carry nothing too.
         let may_be_nothing = run.expect.speed.as_ref().is_some_and(|speed| speed.contains(&0.0));

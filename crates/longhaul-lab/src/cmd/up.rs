@@ -6,6 +6,7 @@ use crate::cmd::changes::Changes;
 use crate::cmd::progress::say;
 use crate::cmd::signals;
 use crate::cmd::standing::Standing;
+use crate::error::unknown;
 use crate::scenario::library;
 use crate::scenario::model::Run;
 use crate::world::user::User;
@@ -118,9 +119,5 @@ fn on_signal() -> Result<(Arc<AtomicBool>, Receiver<()>), String> {
 const PATIENCE: Duration = Duration::from_secs(4);
 
 fn no_run(runs: &[Run], id: &str) -> String {
-    let names = || runs.iter().map(|run| run.id.as_str());
-    match longhaul_config::suggest::nearest(id, names()) {
-        Some(near) => format!("there is no run {id:?}; did you mean {near}?"),
-        None => format!("there is no run {id:?}; there are {}", names().collect::<Vec<_>>().join(", ")),
-    }
+    unknown(&format!("run {id:?}"), id, runs.iter().map(|run| run.id.as_str()), "there are")
 }

@@ -6,6 +6,7 @@ use crate::plan::setup::Setup;
 use longhaul_core::advice::OPENSSH_WINDOW;
 use longhaul_core::path::laws::{self, LossResponse, packet};
 use longhaul_units::Rate;
+use std::fmt;
 use std::time::Duration;
 
 /// The facts about the traffic that the laws need.
@@ -18,21 +19,8 @@ pub(crate) struct Load {
 }
 
 /// A formula for the speed of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Law {
-    /// One host's window per round trip.
-    Window,
-    /// One OpenSSH window per round trip.
-    Openssh,
-    /// The rate of the line.
-    Line,
-    /// The response of Reno and CUBIC to random loss.
-    Loss,
-}
-
-/// The properties of one law.
-pub(crate) struct Row {
-    law: Law,
+#[derive(Clone, Copy)]
+pub(crate) struct Law {
     /// Its name in scenarios.
     pub(crate) name: &'static str,
     /// The formula, as reports show it.
@@ -59,10 +47,10 @@ pub(crate) enum Subject {
 }
 
 /// All laws.
-pub(crate) const ROWS: &[Row] = &[WINDOW, OPENSSH, LINE, LOSS];
+pub(crate) const ROWS: &[Law] = &[WINDOW, OPENSSH, LINE, LOSS];
 
-const WINDOW: Row = Row {
-    law: Law::Window,
+/// One host's window per round trip.
+pub(crate) const WINDOW: Law = Law {
     name: "window",
     formula: "window / RTT",
     needs: "host.window",
@@ -71,8 +59,8 @@ const WINDOW: Row = Row {
     compute: |setup, load| window(setup).map(|speed| speed * f64::from(load.connections)),
 };
 
-const OPENSSH: Row = Row {
-    law: Law::Openssh,
+/// One OpenSSH window per round trip.
+pub(crate) const OPENSSH: Law = Law {
     name: "openssh",
     formula: "OpenSSH's 2 MiB / RTT",
     needs: "nothing",
@@ -81,8 +69,8 @@ const OPENSSH: Row = Row {
     compute: |setup, load| Some(openssh(setup) * f64::from(load.connections)),
 };
 
-const LINE: Row = Row {
-    law: Law::Line,
+/// The rate of the line.
+pub(crate) const LINE: Law = Law {
     name: "line",
     formula: "the line's share of TCP payload",
     needs: "link.rate",
@@ -91,8 +79,8 @@ const LINE: Row = Row {
     compute: |setup, load| line(setup, load.direction),
 };
 
-const LOSS: Row = Row {
-    law: Law::Loss,
+/// The response of Reno and CUBIC to random loss.
+const LOSS: Law = Law {
     name: "loss",
     formula: "Reno's or CUBIC's loss law",
     needs: "link.loss, and reno or cubic for host.congestion",
@@ -104,19 +92,21 @@ const LOSS: Row = Row {
 };
 
 impl Law {
-    /// Returns the law's row of the table.
-    pub(crate) fn row(self) -> &'static Row {
-        match self {
-            Law::Window => &WINDOW,
-            Law::Openssh => &OPENSSH,
-            Law::Line => &LINE,
-            Law::Loss => &LOSS,
-        }
-    }
-
     /// Returns the speed that this law gives, in bytes per second, limited to what the line carries.
-    pub(crate) fn speed(self, setup: &Setup, load: Load) -> Option<f64> {
-        (self.row().compute)(setup, load).map(|speed| speed.min(line(setup, load.direction).unwrap_or(f64::INFINITY)))
+    pub(crate) fn speed(&self, setup: &Setup, load: Load) -> Option<f64> {
+        (self.compute)(setup, load).map(|speed| speed.min(line(setup, load.direction).unwrap_or(f64::INFINITY)))
+    }
+}
+
+impl PartialEq for Law {
+    fn eq(&self, other: &Law) -> bool {
+        self.name == other.name
+    }
+}
+
+impl fmt::Debug for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 
@@ -125,9 +115,11 @@ impl Law {
 /// # Errors
 /// No law has this name.
 pub(crate) fn find(name: &str) -> Result<Law, String> {
-    let names = || ROWS.iter().map(|row| row.name);
-    let row = ROWS.iter().find(|row| row.name == name);
-    row.map(|row| row.law).ok_or_else(|| format!("write one of {}", names().collect::<Vec<_>>().join(", ")))
+    let names = || ROWS.iter().map(|law| law.name);
+    ROWS.iter()
+        .copied()
+        .find(|law| law.name == name)
+        .ok_or_else(|| format!("write one of {}", names().collect::<Vec<_>>().join(", ")))
 }
 
 /// Returns the smallest speed that one of `laws` gives, in bytes per second; infinity if none gives a speed.
@@ -137,8 +129,8 @@ pub(crate) fn slowest(setup: &Setup, load: Load, laws: &[Law]) -> f64 {
 
 /// Returns the smallest speed that `laws` and the laws of the WAN give, in bytes per second, with its formula.
 pub(crate) fn tightest(setup: &Setup, load: Load, laws: &[Law]) -> Option<(f64, &'static str)> {
-    let counts = |row: &&Row| laws.contains(&row.law) || row.subject == Subject::Wan;
-    let speeds = ROWS.iter().filter(counts).filter_map(|row| Some(((row.compute)(setup, load)?, row.formula)));
+    let counts = |law: &&Law| laws.contains(law) || law.subject == Subject::Wan;
+    let speeds = ROWS.iter().filter(counts).filter_map(|law| Some(((law.compute)(setup, load)?, law.formula)));
     speeds.min_by(|(one, _), (other, _)| one.total_cmp(other))
 }
 

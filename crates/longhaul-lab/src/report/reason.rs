@@ -3,7 +3,7 @@
 use crate::carrier::row::Carrier;
 use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
-use crate::plan::law::{self, Law, line};
+use crate::plan::law::{self, line};
 use crate::report::run::Verdict;
 use crate::report::verdict::Assessment;
 use crate::scenario::model::Run;
@@ -65,7 +65,7 @@ fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
     let per_rtt = |bytes: Bytes| connections * window_rate(bytes, rtt).0 as f64 / 8e6;
     let window = seen.wan.window.min(seen.wan.allowed);
     let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
-    let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == Law::Openssh);
+    let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == law::OPENSSH);
     let line = line(&run.setup, run.traffic.direction).map(|line| line / 1e6);
     let law = law::loss(&run.setup.link, &seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
     let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);

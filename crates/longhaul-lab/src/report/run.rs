@@ -192,7 +192,7 @@ pub(crate) fn blank(run: &Run, carrier: Option<&'static Carrier>) -> RunReport {
         published: run.published.speed.as_ref().map(both),
         published_gain: run.published.gain.as_ref().map(both),
         computed: computed.map(|speed| rounded(speed / 1e6)),
-        formula: run.computed.map(|law| law.row().formula),
+        formula: run.computed.map(|law| law.formula),
         ..RunReport::default()
     }
 }

@@ -4,7 +4,7 @@
 use crate::carrier::row::{Carrier, Role};
 use crate::plan::conflict::Conflict;
 use crate::plan::host::HostSpec;
-use crate::plan::law;
+use crate::plan::law::Law;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::scenario::model::{Expect, Run, Times};
@@ -159,7 +159,7 @@ impl Run {
             law.speed(&setup, self.traffic.load()).is_none()
         };
         let carrier = self.carriers.iter().find(is_silent)?.name;
-        let law::Row { name, needs, .. } = law.row();
+        let Law { name, needs, .. } = law;
         Some(format!(
             "computed = {name:?} gives no speed for {carrier}, because it needs {needs}; write that, or another law"
         ))

@@ -3,6 +3,7 @@
 
 use crate::carrier::row::Carrier;
 use crate::carrier::table as carriers;
+use crate::error::unknown;
 use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::link::{LinkSpec, rtt_like};
@@ -252,12 +253,10 @@ fn stage(
         return several(given, change).map(|changes| spec.set_schedule(directions, &changes));
     }
     let Some(row) = row(name) else {
-        let stages = || longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
-        let known = || beside.iter().copied().chain(stages());
-        let text = match longhaul_config::suggest::nearest(name, known()) {
-            _ if LINK.contains(&name) => "it cannot be set for one direction; write it in link".into(),
-            Some(near) => format!("there is no such key; did you mean {near}?"),
-            None => format!("there is no such key; the keys here are {}", known().collect::<Vec<_>>().join(", ")),
+        let stages = longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
+        let text = match LINK.contains(&name) {
+            true => "it cannot be set for one direction; write it in link".into(),
+            false => unknown("such key", name, beside.iter().copied().chain(stages), "the keys here are"),
         };
         return Err(fault(given, text));
     };

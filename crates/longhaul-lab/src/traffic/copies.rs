@@ -2,7 +2,7 @@
 //! copy with the file. This is the common part of these programs; each has a row and a file of its own.
 
 use crate::error::LabError;
-use crate::plan::law::Law;
+use crate::plan::law;
 use crate::plan::place::{Direction, Host};
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_COPY, Measured, ServedBy, varies};
 use crate::world::ssh;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The base of the rows of these programs, for those that log in with ssh. A row has its own name, needs and `run`.
 pub(crate) const BASE: Kind = Kind {
-    laws: &[Law::Window, Law::Openssh],
+    laws: &[law::WINDOW, law::OPENSSH],
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
     server: ServedBy::Sshd,

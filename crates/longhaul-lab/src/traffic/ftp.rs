@@ -1,7 +1,7 @@
 //! A real curl that puts (or gets) a file by FTP at a real vsftpd.
 
 use crate::carrier::row::DATA_PORTS;
-use crate::plan::law::Law;
+use crate::plan::law;
 use crate::plan::place::{Direction, Host};
 use crate::traffic::copies;
 use crate::traffic::row::{Kind, ServedBy};
@@ -15,7 +15,7 @@ pub(crate) const FTP: Kind = Kind {
     what: "FTP, passive, a session for each file",
     subject: "this FTP transfer",
     needs: &[Requirement::program("curl", "curl", "curl"), ftp::VSFTPD],
-    laws: &[Law::Window],
+    laws: &[law::WINDOW],
     server: ServedBy::Ftpd,
     max_connections: SESSIONS,
     run: |drive| {

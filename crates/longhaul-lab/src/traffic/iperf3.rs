@@ -2,7 +2,7 @@
 //! them.
 
 use crate::error::LabError;
-use crate::plan::law::Law;
+use crate::plan::law;
 use crate::plan::place::{Direction, Host};
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, Measured, varies, warm_up};
 use crate::world::requirement::Requirement;
@@ -15,7 +15,7 @@ pub(crate) const IPERF3: Kind = Kind {
     what: "iperf3",
     subject: "this traffic (iperf3)",
     needs: &[IPERF3_PROGRAM],
-    laws: &[Law::Window],
+    laws: &[law::WINDOW],
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
     // A delay causes more retransmissions, and a lower speed causes fewer.

@@ -1,7 +1,7 @@
 //! Bulk transfers with an interactive session beside them. Measures how long a small message waits behind the bulk.
 
 use crate::error::LabError;
-use crate::plan::law::Law;
+use crate::plan::law;
 use crate::traffic::exchange::{self, ask, percentiles};
 use crate::traffic::raw::{self, Bulk};
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, varies};
@@ -13,7 +13,7 @@ pub(crate) const MIX: Kind = Kind {
     name: "mix",
     what: "bulk transfers, and small messages beside them",
     subject: "this traffic (mix)",
-    laws: &[Law::Window],
+    laws: &[law::WINDOW],
     counts: Counts::Both,
     keys: &[Heeds::Rate],
     max_size: LARGEST_MESSAGE,

@@ -20,6 +20,7 @@ mod scp;
 mod sftp;
 mod stream;
 
+use crate::error::unknown;
 use row::Kind;
 
 /// All kinds of traffic.
@@ -49,9 +50,7 @@ impl Default for &'static Kind {
 /// # Errors
 /// No kind has this name.
 pub(crate) fn find(name: &str) -> Result<&'static Kind, String> {
-    let names = || ROWS.iter().map(|kind| kind.name);
-    ROWS.iter().find(|kind| kind.name == name).ok_or_else(|| match longhaul_config::suggest::nearest(name, names()) {
-        Some(near) => format!("there is no such traffic; did you mean {near}?"),
-        None => format!("there is no such traffic; the kinds are {}", names().collect::<Vec<_>>().join(", ")),
-    })
+    let names = ROWS.iter().map(|kind| kind.name);
+    let known = ROWS.iter().find(|kind| kind.name == name);
+    known.ok_or_else(|| unknown("such traffic", name, names, "the kinds are"))
 }

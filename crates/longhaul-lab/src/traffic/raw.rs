@@ -1,7 +1,7 @@
 //! Raw TCP: a generator and a sink that check every byte of the [`stream`](crate::traffic::stream).
 
 use crate::error::{LabError, joined};
-use crate::plan::law::Law;
+use crate::plan::law;
 use crate::plan::place::{Direction, Host};
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_STREAM, Measured, warm_up};
 use crate::traffic::stream::{BLOCK, block, matches};
@@ -20,7 +20,7 @@ pub(crate) const RAW: Kind = Kind {
     name: "raw",
     what: "raw TCP",
     subject: "this TCP transfer",
-    laws: &[Law::Window],
+    laws: &[law::WINDOW],
     counts: Counts::Speed,
     keys: &[Heeds::Direction],
     max_size: LARGEST_STREAM,

@@ -196,8 +196,8 @@ impl Drive<'_> {
     pub(crate) fn copy_size(&self) -> u64 {
         // A host's window is a limit only where the host itself sends over the WAN.
         let by_itself = self.running.programs.is_empty();
-        let counts = |law: &&Law| by_itself || law.row().subject != Subject::Hosts;
-        let laws: Vec<Law> = self.traffic.kind.laws.iter().filter(counts).chain(&[Law::Line]).copied().collect();
+        let counts = |law: &&Law| by_itself || law.subject != Subject::Hosts;
+        let laws: Vec<Law> = self.traffic.kind.laws.iter().filter(counts).chain(&[law::LINE]).copied().collect();
         let loss = law::loss(&self.setup.link, self.congestion, self.setup.link.rtt).unwrap_or(f64::INFINITY);
         let by_loss = loss * f64::from(self.traffic.connections);
         let speed = law::slowest(self.setup, self.traffic.load(), &laws).min(by_loss).min(FASTEST_COPY);

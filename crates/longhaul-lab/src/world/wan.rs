@@ -52,10 +52,8 @@ impl Wan {
     /// # Errors
     /// Something is missing; the error says what to do.
     pub(crate) fn is_possible() -> Result<(), LabError> {
-        let supervisor = Supervisor::start()?;
-        let net = Arc::new(supervisor.run_anywhere(|| Ok(NetNs::create()?))?);
-        supervisor.run(&net, || Tun::create(WAN_DEVICE).map(drop).map_err(LabError::from))?;
-        output(&supervisor, &net, "ip", &["-V"]).map(drop)
+        let plain = || Profile::plain();
+        Wan::build(&LinkSpec::new(Duration::ZERO, None), [plain(), plain(), plain(), plain()]).map(drop)
     }
 
     /// Builds three hosts in a row, joined by cables, without an emulated WAN. The one relay host is both [`Host::Near`] and
