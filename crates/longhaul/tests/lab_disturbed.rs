@@ -6,11 +6,15 @@
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
+#[path = "common/lab_cli.rs"]
+mod common;
+
+use common::report;
 use serde_json::Value;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 
-/// Held while a test has a lab, so that its busy programs do not disturb another test.
+/// Held by a test, so that its busy programs do not disturb another.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Programs that keep every processor busy until dropped.
@@ -39,19 +43,8 @@ fn run(runs: &str) -> Option<(Option<i32>, Vec<Value>, String)> {
     let link = "link = { rtt = \"10ms\", rate = \"200Mbit/s\" }";
     std::fs::write(&file, format!("about = \"small\"\nsource = \"the tests\"\n{link}\n{runs}")).unwrap();
     let page = folder.path().join("page.html");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    let output = command.args(["lab", "run", "--json", "--html"]).args([&page, &file]).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let Ok(mut report) = serde_json::from_slice::<Value>(&output.stdout) else {
-        let cannot = ["EPERM", "/dev/net/tun", "user namespaces"];
-        assert!(cannot.iter().any(|word| stderr.contains(word)), "{stderr}");
-        assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {stderr}");
-        println!("SKIP: {stderr}");
-        return None;
-    };
-    let Value::Array(runs) = report["runs"].take() else { panic!("no runs: {report}") };
-    runs.iter().for_each(|run| println!("{}: {}: {}: {}", run["id"], run["verdict"], run["why"], run["disturbance"]));
-    Some((output.status.code(), runs, std::fs::read_to_string(page).unwrap()))
+    let (code, report) = report(&["run".as_ref(), "--json".as_ref(), "--html".as_ref(), page.as_ref(), file.as_ref()])?;
+    Some((code, common::runs(&report), std::fs::read_to_string(page).unwrap()))
 }
 
 #[test]

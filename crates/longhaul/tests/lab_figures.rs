@@ -6,12 +6,12 @@
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
-use serde_json::Value;
-use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+#[path = "common/lab_cli.rs"]
+mod common;
 
-/// Held while a test has a lab: two cores are too few for several labs.
-static ALONE: Mutex<()> = Mutex::new(());
+use common::{report, runs, skip};
+use serde_json::Value;
+use std::ffi::OsStr;
 
 /// Runs the quick form of the scenario `name` and asserts that all bytes arrived. Returns the runs; none if no lab can be
 /// built.
@@ -21,24 +21,16 @@ fn quick(name: &str) -> Vec<Value> {
 
 /// As [`quick`], by the subcommand of `lab` that is `words`.
 fn quick_by(words: &[&str], name: &str) -> Vec<Value> {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    let output = command.arg("lab").args(words).args(["--quick", "--json"]).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let Ok(report) = serde_json::from_slice::<Value>(&output.stdout) else {
-        let cannot = ["EPERM", "/dev/net/tun", "user namespaces"];
-        assert!(cannot.iter().any(|word| stderr.contains(word)), "{stderr}");
-        skip(&stderr);
-        return Vec::new();
-    };
+    let words = [words, &["--quick", "--json"]].concat();
+    let words: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
+    let Some((code, report)) = report(&words) else { return Vec::new() };
     assert_eq!(report["scenario"], name);
     for field in ["kernel", "cpus"] {
         assert!(!report[field].is_null(), "no {field}");
     }
-    let runs = report["runs"].as_array().unwrap();
-    for run in runs {
+    let runs = runs(&report);
+    for run in &runs {
         let text = format!("{} over {}: {}: {}", run["id"], run["carrier"], run["verdict"], run["why"]);
-        println!("{text}");
         for field in FIELDS {
             assert!(run.get(field).is_some(), "{text}: no field {field}");
         }
@@ -54,14 +46,9 @@ fn quick_by(words: &[&str], name: &str) -> Vec<Value> {
     }
     let verdicts = |verdict: &str| runs.iter().any(|run| run["verdict"] == verdict);
     let none_took_place = runs.iter().all(|run| run["verdict"] == "skip");
-    let code = if verdicts("fail") || none_took_place { 1 } else { 3 * i32::from(verdicts("unclear")) };
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    runs.clone()
-}
-
-fn skip(text: &str) {
-    assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {text}");
-    println!("SKIP: {text}");
+    let expected = if verdicts("fail") || none_took_place { 1 } else { 3 * i32::from(verdicts("unclear")) };
+    assert_eq!(code, Some(expected));
+    runs
 }
 
 /// Returns the run `id`; `None` if the run or the lab could not run here. Asserts that the quick form has the run.

@@ -5,13 +5,14 @@
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 
+#[path = "common/lab_cli.rs"]
+mod common;
+
+use common::{lacking, report, runs, skip};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
-
-/// Held while a test has a lab: two cores are too few for several labs.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// Runs a scenario of these `runs` with `lab run --json`; returns the reports of the runs that could run here.
 fn run(runs: &str) -> Vec<Value> {
@@ -26,35 +27,15 @@ fn run(runs: &str) -> Vec<Value> {
 
 /// Runs the scenario in `file` with `lab run --json` and `options`; returns the reports of the runs that could run here.
 fn run_file(file: &Path, options: &[&str]) -> Vec<Value> {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    let output = command.args(["lab", "run", "--json"]).arg(file).args(options).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let Ok(mut report) = serde_json::from_slice::<Value>(&output.stdout) else {
-        lacking(&stderr, &stderr);
-        return Vec::new();
-    };
-    let Value::Array(reports) = report["runs"].take() else { panic!("no runs: {report}") };
-    let (done, not): (Vec<Value>, Vec<Value>) = reports.into_iter().partition(|run| run["verdict"] == "pass");
+    let words =
+        [OsStr::new("run"), OsStr::new("--json"), file.as_os_str()].into_iter().chain(options.iter().map(OsStr::new));
+    let Some((_, report)) = report(&words.collect::<Vec<_>>()) else { return Vec::new() };
+    let (done, not): (Vec<Value>, Vec<Value>) = runs(&report).into_iter().partition(|run| run["verdict"] == "pass");
     for run in not {
-        let why = run["why"].as_str().unwrap_or_default();
-        let missing = run["verdict"] == "skip";
-        let text = format!("{} over {}: {why}", run["id"], run["carrier"]);
-        if missing { skip(&text) } else { lacking(why, &text) }
+        let text = format!("{} over {}: {}", run["id"], run["carrier"], run["why"]);
+        if run["verdict"] == "skip" { skip(&text) } else { lacking(&text) }
     }
     done
-}
-
-/// Skips the test if `why` says that no lab can be built on this machine; fails otherwise.
-fn lacking(why: &str, text: &str) {
-    let cannot = ["EPERM", "/dev/net/tun", "user namespaces"];
-    assert!(cannot.iter().any(|word| why.contains(word)), "{text}");
-    skip(text);
-}
-
-fn skip(text: &str) {
-    assert!(std::env::var_os("CI").is_none(), "cannot run in CI: {text}");
-    println!("SKIP: {text}");
 }
 
 fn number(run: &Value, name: &str) -> f64 {
@@ -79,7 +60,6 @@ fn every_carrier_carries_every_byte_over_a_link() {
     let traffic = r#"{ kind = "raw", time = "600ms" }"#;
     for run in run(&format!("[[run]]\nid = \"raw\"\ncarriers = {carriers}\ntraffic = {traffic}\n")) {
         let name = run["carrier"].as_str().unwrap().to_string();
-        println!("{name}: {} MB/s, {} bytes", run["measured_MBps"], run["bytes"]);
         assert_eq!(run["bytes_ok"], true, "{run:#}");
         assert_is_possible(&run);
         let shown = run["shown"].as_array().unwrap();
@@ -98,7 +78,6 @@ fn every_carrier_works_on_one_hop() {
     let traffic = r#"{ kind = "raw", size = "5MB", connections = 2 }"#;
     let runs = format!("[[run]]\nid = \"hop\"\ntopology = \"one-hop\"\ncarriers = {carriers}\ntraffic = {traffic}\n");
     for run in run(&runs) {
-        println!("{}: {} MB/s", run["carrier"], run["measured_MBps"]);
         assert_eq!((&run["bytes_ok"], number(&run, "bytes")), (&Value::Bool(true), 10e6), "{run:#}");
         assert!(number(&run, "measured_MBps") > 0.0);
         assert_eq!(run["link"].as_object().unwrap().len(), 0, "there is no link: {run:#}");
@@ -124,7 +103,6 @@ fn transfers_of_a_given_size_arrive_whole_in_both_directions() {
         );
     }
     for run in run(&runs) {
-        println!("{}: {} MB/s", run["id"], run["measured_MBps"]);
         assert_eq!((&run["bytes_ok"], number(&run, "bytes")), (&Value::Bool(true), 2e6), "{run:#}");
         assert!(number(&run, "measured_MBps") > 0.0);
     }
@@ -139,7 +117,6 @@ fn iperf3_measures_both_directions_without_checking_bytes() {
         )
     };
     for run in run(&(of("up", "up") + &of("down", "down"))) {
-        println!("{}: {} MB/s", run["id"], run["measured_MBps"]);
         assert_eq!(run["bytes_ok"], Value::Null, "{run:#}");
         assert_is_possible(&run);
     }
@@ -164,7 +141,6 @@ traffic = { kind = "mix", time = "1s", connections = 2 }
     for run in run(runs) {
         assert_eq!(run["bytes_ok"], true, "{run:#}");
         let id = run["id"].as_str().unwrap();
-        println!("{id}: {}", run["figures"]);
         if id == "mix" {
             let (base, loaded) = (figure(&run, "base_ms"), figure(&run, "p99_ms"));
             // No message is faster than the round trip of the path.
@@ -192,7 +168,6 @@ carriers = ["direct", "longhaul"]
 traffic = { kind = "idle", time = "500ms", connections = 100 }
 "#;
     for run in run(runs) {
-        println!("{} over {}: {}", run["id"], run["carrier"], run["figures"]);
         if run["id"] == "connections" {
             assert_eq!(figure(&run, "failed"), 0.0);
             assert!(figure(&run, "per_second") > 0.0 && figure(&run, "p99_us") >= figure(&run, "p50_us"));

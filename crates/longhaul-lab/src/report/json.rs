@@ -4,16 +4,12 @@ use crate::carrier::row::Carrier;
 use crate::error::LabError;
 use crate::measure::done::Done;
 use crate::measure::rounded;
-use crate::plan::host::HostSpec;
-use crate::plan::law::Load;
-use crate::plan::link::LinkSpec;
-use crate::plan::setup::{Setup, Topology};
+use crate::plan::setup::Setup;
 use crate::report::run::{RunReport, Verdict, blank};
 use crate::report::verdict;
 use crate::report::{reason, repeat};
 use crate::scenario::model::{Run, Scenario};
 use crate::traffic::row::Traffic;
-use longhaul_units::Bytes;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -32,9 +28,9 @@ pub(crate) struct Report {
     /// The time at which the scenario began: `2026-11-21 15:10 UTC`.
     pub(crate) date: String,
     pub(crate) runs: Vec<RunReport>,
-    /// The conditions of each run, to find the direct transfer under the same conditions.
+    /// The run of each report, to find the direct transfer under the same conditions.
     #[serde(skip)]
-    pub(crate) conditions: Vec<Conditions>,
+    pub(crate) of: Vec<Run>,
 }
 
 impl Report {
@@ -51,7 +47,7 @@ impl Report {
             command: repeat::command(repeat::arguments()),
             date: repeat::date(std::time::SystemTime::now()),
             runs: Vec::new(),
-            conditions: Vec::new(),
+            of: Vec::new(),
         }
     }
 
@@ -71,7 +67,7 @@ impl Report {
     ) -> &RunReport {
         if attempt > 1 {
             self.runs.pop();
-            self.conditions.pop();
+            self.of.pop();
         }
         let mut report = RunReport { attempts: attempt, ..blank(run, Some(carrier)) };
         let mut good = Vec::new();
@@ -100,7 +96,8 @@ impl Report {
                 if !good.is_empty() {
                     let median = good.swap_remove(good.len() / 2);
                     report.fill(run, &median);
-                    let direct = self.direct(run, &report);
+                    report.direct = self.direct(run, &report).filter(|_| !report.is_direct());
+                    let direct = report.direct.map(|at| &self.runs[at]);
                     report.gain_over_direct = gain(&report, direct);
                     let assessment = verdict::assess(run, &report, &self.runs, direct);
                     report.why = reason::why(run, carrier, &median, &assessment, &report.disturbance);
@@ -114,7 +111,7 @@ impl Report {
 
     fn push(&mut self, run: &Run, report: RunReport) {
         self.runs.push(report);
-        self.conditions.push(Conditions::of(run));
+        self.of.push(run.clone());
     }
 
     /// Whether a run failed, or no run took place.
@@ -128,15 +125,18 @@ impl Report {
         self.runs.iter().any(|run| run.verdict == Verdict::Unclear)
     }
 
-    /// Returns the direct transfer of the same traffic over the same link: the one of the same run, or else the first one.
-    fn direct(&self, run: &Run, report: &RunReport) -> Option<&RunReport> {
-        let over_same =
-            self.runs.iter().zip(&self.conditions).filter(|(_, conditions)| **conditions == Conditions::of(run));
-        let direct: Vec<&RunReport> = over_same
-            .map(|(other, _)| other)
-            .filter(|other| other.is_direct() && other.traffic == report.traffic && other.measured.is_some())
-            .collect();
-        direct.iter().find(|other| other.id == report.id).or(direct.first()).copied()
+    /// Returns the place of the direct transfer of the same traffic over the same link: that of the same run, or else the first
+    /// one.
+    fn direct(&self, run: &Run, report: &RunReport) -> Option<usize> {
+        let is_direct = |at: &usize| {
+            let other = &self.runs[*at];
+            other.is_direct()
+                && other.traffic == report.traffic
+                && other.measured.is_some()
+                && is_alike(run, &self.of[*at])
+        };
+        let mut direct = (0..self.runs.len()).filter(is_direct);
+        direct.clone().find(|at| self.runs[*at].id == report.id).or_else(|| direct.next())
     }
 }
 
@@ -149,23 +149,11 @@ fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
     report.measured.map(|measured| rounded(measured / speed))
 }
 
-/// Hosts, path and load of a run. Two runs can be compared if these are equal.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Conditions {
-    topology: Topology,
-    link: LinkSpec,
-    host: HostSpec,
-    load: Load,
-    size: Option<Bytes>,
-    rate: Option<f64>,
-}
-
-impl Conditions {
-    fn of(run: &Run) -> Conditions {
-        let Traffic { size, rate, .. } = run.traffic;
-        let Setup { topology, link, host, .. } = run.setup.clone();
-        Conditions { topology, link, host, load: run.traffic.load(), size, rate }
-    }
+/// Whether two runs of the same traffic can be compared: their hosts, path and load are equal.
+fn is_alike(one: &Run, other: &Run) -> bool {
+    let (Setup { topology, link, host, .. }, Traffic { size, rate, .. }) = (&one.setup, one.traffic);
+    (topology, link, host) == (&other.setup.topology, &other.setup.link, &other.setup.host)
+        && (one.traffic.load(), size, rate) == (other.traffic.load(), other.traffic.size, other.traffic.rate)
 }
 
 fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {

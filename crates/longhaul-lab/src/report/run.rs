@@ -49,6 +49,9 @@ pub(crate) struct RunReport {
     /// The computed maximum of tuned hosts without a relay.
     pub(crate) tuned: Option<Tuned>,
     pub(crate) gain_over_direct: Option<f64>,
+    /// The place of the direct transfer to which the gain refers, in the list of runs.
+    #[serde(skip)]
+    pub(crate) direct: Option<usize>,
     pub(crate) verdict: Verdict,
     pub(crate) why: String,
     /// The processor time of other programs during the run, and the lateness of the link.

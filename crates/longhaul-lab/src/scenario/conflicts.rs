@@ -85,62 +85,52 @@ impl Run {
 
     /// Returns the comparisons with a missing run. `earlier` contains all runs before this run.
     pub(crate) fn compared(&self, earlier: &[Run]) -> Vec<Conflict> {
-        let mut conflicts = self.times_conflicts(earlier);
-        conflicts.extend(self.gain_conflicts(earlier));
-        conflicts
+        found([self.times_conflict(earlier), self.gain_conflict(earlier)])
     }
 
     /// Removes the comparisons with runs that are not in `earlier`, and says so in the note.
     pub(crate) fn drop_comparisons(&mut self, earlier: &[Run]) {
-        let mut is_changed = false;
-        if !self.times_conflicts(earlier).is_empty() {
+        let (times, gain) = (self.times_conflict(earlier).is_some(), self.gain_conflict(earlier).is_some());
+        if times {
             self.expect.times = None;
-            is_changed = true;
         }
-        if !self.gain_conflicts(earlier).is_empty() {
+        if gain {
             self.expect.gain = None;
-            is_changed = true;
         }
-        if is_changed {
+        if times || gain {
             self.add_note("the run for comparison was left out, so the comparison is not judged");
         }
     }
 
-    fn times_conflicts(&self, earlier: &[Run]) -> Vec<Conflict> {
-        let mut conflicts = Vec::new();
-        if let Some(Times { of, .. }) = &self.expect.times {
-            let why = match earlier.iter().find(|run| run.id == *of) {
-                None => Some(format!("no earlier run has the id {of:?}")),
-                Some(other) if other.skip.is_some() => Some(format!("{of:?} is skipped; name another run")),
-                Some(other) if self.quick.is_some() && other.quick.is_none() => {
-                    Some(format!("--quick leaves {of:?} out; write quick = true there too, or name another run"))
-                }
-                Some(_) => None,
-            };
-            conflicts.extend(why.map(|why| Conflict::new("expect.times.of", why)));
-        }
-        conflicts
+    fn times_conflict(&self, earlier: &[Run]) -> Option<Conflict> {
+        let Times { of, .. } = self.expect.times.as_ref()?;
+        let why = match earlier.iter().find(|run| run.id == *of) {
+            None => format!("no earlier run has the id {of:?}"),
+            Some(other) if other.skip.is_some() => format!("{of:?} is skipped; name another run"),
+            Some(other) if self.quick.is_some() && other.quick.is_none() => {
+                format!("--quick leaves {of:?} out; write quick = true there too, or name another run")
+            }
+            Some(_) => return None,
+        };
+        Some(Conflict::new("expect.times.of", why))
     }
 
-    fn gain_conflicts(&self, earlier: &[Run]) -> Vec<Conflict> {
+    fn gain_conflict(&self, earlier: &[Run]) -> Option<Conflict> {
         let is_judged = self.expect.gain.is_some() && self.skip.is_none() && !self.has_only(Carrier::is_direct);
         // Within a run, the carriers take their turns in order.
         let here = self.carriers.first().is_some_and(|carrier| carrier.is_direct());
         if !is_judged || here {
-            return Vec::new();
+            return None;
         }
         let is_direct = |run: &&Run| {
             let same = run.traffic.kind == self.traffic.kind && run.skip.is_none();
             same && run.carriers.iter().any(|carrier| carrier.is_direct())
         };
         let direct: Vec<&Run> = earlier.iter().filter(is_direct).collect();
-        let is_hurried = self.quick.is_some() && direct.iter().all(|run| run.quick.is_none());
         let none = "no direct transfer of this traffic comes before it; write \"direct\" as the first carrier, or leave this out";
         let left_out = "--quick leaves the direct transfer out; write quick = true in its run too";
-        found([
-            Conflict::when(direct.is_empty(), "expect.gain", none),
-            Conflict::when(is_hurried && !direct.is_empty(), "expect.gain", left_out),
-        ])
+        let is_hurried = self.quick.is_some() && direct.iter().all(|run| run.quick.is_none());
+        Conflict::when(is_hurried || direct.is_empty(), "expect.gain", if direct.is_empty() { none } else { left_out })
     }
 
     /// Returns the conflict of an expectation whose speed cannot be computed. The whole run must have been read.

@@ -36,8 +36,7 @@ pub struct Program {
 }
 
 /// The last lines that a program wrote to stderr. A separate thread collects them.
-#[derive(Clone, Debug, Default)]
-struct Said(Arc<Mutex<VecDeque<String>>>);
+type Said = Arc<Mutex<VecDeque<String>>>;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -136,13 +135,17 @@ impl Program {
         let output = stderr.or_else(stdout)?;
         let said = Said::default();
         let (saw, seen) = mpsc::channel();
-        self.said = Some(said.clone());
+        self.said = Some(Arc::clone(&said));
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if line.contains(ready) {
                     let _ = saw.send(());
                 }
-                said.push(line);
+                let mut lines = said.lock().unwrap_or_else(PoisonError::into_inner);
+                if lines.len() == LINES_KEPT {
+                    lines.pop_front();
+                }
+                lines.push_back(line);
             }
         });
         Some(seen)
@@ -213,7 +216,8 @@ impl Program {
             let _ = stderr.read_to_string(&mut text);
             return text;
         }
-        self.said.as_ref().map(Said::text).unwrap_or_default()
+        let lines = self.said.as_ref().map(|said| said.lock().unwrap_or_else(PoisonError::into_inner));
+        lines.map(|lines| Vec::from(lines.clone()).join("\n")).unwrap_or_default()
     }
 
     /// Waits until the program ends and returns its failure as an error.
@@ -227,21 +231,6 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-impl Said {
-    fn push(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == LINES_KEPT {
-            lines.pop_front();
-        }
-        lines.push_back(line);
-    }
-
-    fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().cloned().collect::<Vec<_>>().join("\n")
     }
 }
 

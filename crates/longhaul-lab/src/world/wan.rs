@@ -39,8 +39,9 @@ impl Wan {
         let supervisor = Supervisor::start()?;
         let make = || Ok([NetNs::create()?, NetNs::create()?, NetNs::create()?, NetNs::create()?]);
         let hosts = supervisor.run_anywhere(make)?.map(Arc::new);
-        let devices = [make_device(&supervisor, &hosts, Host::Near)?, make_device(&supervisor, &hosts, Host::Far)?];
         let mut wan = Wan { live: None, hosts, supervisor, profiles };
+        let device = |host| wan.inside(host, || Ok(Tun::create(WAN_DEVICE)?));
+        let devices = [device(Host::Near)?, device(Host::Far)?];
         wan.furnish(&Host::ALL)?;
         // The link starts last, because a device that is down accepts no packet.
         wan.live = Some(Live::start(devices, links, memory(link), lateness(link))?);
@@ -97,7 +98,9 @@ impl Wan {
     /// # Errors
     /// The program is not installed, or failed. The error contains its stderr.
     pub fn output(&self, host: Host, program: &str, arguments: &[&str]) -> Result<String, LabError> {
-        output(&self.supervisor, &self.hosts[host.index()], program, arguments)
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.spawn(host, command)?.output()
     }
 
     /// Waits until `program` on `host` listens on `port`. A thread reads its output from now on.
@@ -161,7 +164,7 @@ impl Wan {
     /// Sets kernel parameters of `hosts`, then creates their cables, addresses and routes.
     fn furnish(&self, hosts: &[Host]) -> Result<(), LabError> {
         for host in hosts {
-            tune(&self.supervisor, &self.hosts, *host, self.profiles[host.index()].clone())?;
+            self.tune(*host)?;
         }
         // Hosts A and B come first, because they create the cables to the relays.
         let is_relay = |host: &&Host| matches!(host, Host::Near | Host::Far);
@@ -172,20 +175,53 @@ impl Wan {
                 profile.add_route(&format!("congctl {refused}"));
             }
             let commands = cables::furnish(*host, &profile, &nets, self.site());
-            ip(&self.supervisor, &self.hosts[host.index()], &commands)?;
+            let commands = self.write("ip", &commands)?;
+            self.output(*host, "ip", &["-batch", &commands])?;
             if let Some(max) = profile.window_field {
                 let rules = cables::window_rules(max);
-                output(&self.supervisor, &self.hosts[host.index()], "nft", &[&rules])?;
+                self.output(*host, "nft", &[&rules])?;
             }
         }
         Ok(())
+    }
+
+    /// Runs `job` on the supervisor's thread in the network namespace of `host`, and waits for it.
+    fn inside<T: Send + 'static>(
+        &self,
+        host: Host,
+        job: impl FnOnce() -> Result<T, LabError> + Send + 'static,
+    ) -> Result<T, LabError> {
+        self.supervisor.run(&self.hosts[host.index()], job)
+    }
+
+    /// Sets kernel parameters of `host`, before it has a device.
+    fn tune(&self, host: Host) -> Result<(), LabError> {
+        let profile = self.profiles[host.index()].clone();
+        self.inside(host, move || {
+            // Metrics that one connection caches must not help the next one.
+            set_ipv4("tcp_no_metrics_save", "1")?;
+            profile.sysctls.iter().try_for_each(|sysctl| set_ipv4(sysctl.name, &sysctl.value))?;
+            if profile.further == Sysctls::Shipped {
+                sysctls::set_shipped()?;
+            }
+            let is_relay = matches!(host, Host::Near | Host::Far);
+            if is_relay {
+                set("/proc/sys/net/ipv4/ip_forward", "1")?;
+            }
+            if has_ipv6() {
+                // No other host is on these cables, so duplicate address detection finds nothing. It takes two seconds.
+                set("/proc/sys/net/ipv6/conf/default/accept_dad", "0")?;
+                set("/proc/sys/net/ipv6/conf/all/forwarding", if is_relay { "1" } else { "0" })?;
+            }
+            Ok(())
+        })
     }
 
     /// Sets the default congestion control of `host` by sysctl, as an administrator does. Returns the name if the kernel permits
     /// it only in its first network namespace (tcp(7), tcp_allowed_congestion_control). A route may still set it then.
     fn set_congestion(&self, host: Host, profile: &Profile) -> Result<Option<String>, LabError> {
         let Some(wanted) = profile.congestion.clone() else { return Ok(None) };
-        self.supervisor.run(&self.hosts[host.index()], move || {
+        self.inside(host, move || {
             let path = "/proc/sys/net/ipv4/tcp_congestion_control";
             match std::fs::write(path, &wanted) {
                 Err(err) if err.kind() == std::io::ErrorKind::PermissionDenied => Ok(Some(wanted)),
@@ -201,45 +237,6 @@ impl Wan {
         let room = self.profiles.iter().all(|profile| profile.mtu >= 1280);
         Site { topology, ipv6: has_ipv6() && room }
     }
-}
-
-fn make_device(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host) -> Result<Tun, LabError> {
-    supervisor.run(&hosts[host.index()], || Ok(Tun::create(WAN_DEVICE)?))
-}
-
-/// Sets kernel parameters of `host`, before it has a device.
-fn tune(supervisor: &Supervisor, hosts: &[Arc<NetNs>; 4], host: Host, profile: Profile) -> Result<(), LabError> {
-    supervisor.run(&hosts[host.index()], move || {
-        // Metrics that one connection caches must not help the next one.
-        set_ipv4("tcp_no_metrics_save", "1")?;
-        profile.sysctls.iter().try_for_each(|sysctl| set_ipv4(sysctl.name, &sysctl.value))?;
-        if profile.further == Sysctls::Shipped {
-            sysctls::set_shipped()?;
-        }
-        let is_relay = matches!(host, Host::Near | Host::Far);
-        if is_relay {
-            set("/proc/sys/net/ipv4/ip_forward", "1")?;
-        }
-        if has_ipv6() {
-            // No other host is on these cables, so duplicate address detection finds nothing. It takes two seconds.
-            set("/proc/sys/net/ipv6/conf/default/accept_dad", "0")?;
-            set("/proc/sys/net/ipv6/conf/all/forwarding", if is_relay { "1" } else { "0" })?;
-        }
-        Ok(())
-    })
-}
-
-/// Runs commands of ip(8), one per line, inside `net`.
-fn ip(supervisor: &Supervisor, net: &Arc<NetNs>, commands: &str) -> Result<(), LabError> {
-    let name = format!("{WORKSHOP}/ip");
-    std::fs::write(supervisor.path(&name), commands).map_err(LabError::io(format!("writing {name}")))?;
-    output(supervisor, net, "ip", &["-batch", &name]).map(drop)
-}
-
-fn output(supervisor: &Supervisor, net: &Arc<NetNs>, program: &str, arguments: &[&str]) -> Result<String, LabError> {
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    supervisor.spawn(net, command)?.output()
 }
 
 /// Returns the bytes of packets that a direction may hold: four times its queue and the packets under way, because buffers are

@@ -53,13 +53,8 @@ impl<'a> Group<'a> {
 
 /// Returns the direct run to which `gain_over_direct` refers, if it is not in the group itself.
 fn reference<'a>(report: &'a Report, runs: &[&RunReport]) -> Option<&'a RunReport> {
-    let has_own = runs.iter().any(|run| run.is_direct() && run.measured.is_some());
-    let compared = runs.iter().find(|run| run.gain_over_direct.is_some())?;
-    let measured = compared.measured?;
-    let gain = compared.gain_over_direct?;
-    let is_its = |direct: f64| (measured / direct / gain - 1.0).abs() < 1e-3;
-    let mut direct = report.runs.iter().filter(|run| run.is_direct() && run.measured.is_some());
-    direct.find(|other| !has_own && other.traffic == compared.traffic && other.measured.is_some_and(is_its))
+    let at = runs.iter().find_map(|run| run.direct)?;
+    report.runs.get(at).filter(|direct| direct.id != runs[0].id)
 }
 
 /// The colour and dashes of each carrier, the same on the whole page.

@@ -25,7 +25,7 @@ fn report() -> Report {
         command: "longhaul lab run fixed --html 'a page.html'".into(),
         date: "2026-11-21 15:10 UTC".into(),
         runs: runs(),
-        conditions: Vec::new(),
+        of: Vec::new(),
     }
 }
 
@@ -74,6 +74,7 @@ fn runs() -> Vec<RunReport> {
         measured: Some(29.6),
         published_gain: Some(vec![7.0, 10.0]),
         gain_over_direct: Some(29.6 / 3.93),
+        direct: Some(0),
         tuned: Some(Tuned { computed: 33.29, formula: "OpenSSH's 2 MiB / RTT" }),
         why: "OpenSSH sends 2 MiB ahead".into(),
         spread: BTreeMap::from([("measured_MBps".to_string(), [28.0, 31.0])]),
