@@ -9,22 +9,6 @@ pub(super) fn check_all(rules: &Rules, dialogues: &[&str]) {
     }
 }
 
-/// The hosts that may connect to a data listener.
-#[test]
-fn only_the_peer_and_the_named_networks_are_admitted() {
-    let nets = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
-    let is_admitted = |rules: &Rules, side, ip: &str| rules.admit_host(side, ip.parse().unwrap()).is_ok();
-    let mut rules = v4();
-    for (side, peer, other) in [(Side::Client, CLIENT_V4, SERVER_V4), (Side::Server, SERVER_V4, CLIENT_V4)] {
-        assert!(is_admitted(&rules, side, peer) && !is_admitted(&rules, side, other));
-    }
-    rules.data_from = nets(&["203.0.113.0/28"]);
-    assert!(is_admitted(&rules, Side::Client, "203.0.113.2") && !is_admitted(&rules, Side::Client, "203.0.113.77"));
-    rules.allow = nets(&["203.0.113.3/32"]);
-    assert!(is_admitted(&rules, Side::Client, "203.0.113.3") && !is_admitted(&rules, Side::Client, "203.0.113.2"));
-    assert!(is_admitted(&rules, Side::Server, "203.0.113.2") && is_admitted(&rules, Side::Client, CLIENT_V4));
-}
-
 /// A data connection is dialled from the control connection's own address.
 #[test]
 fn no_address_of_the_other_ip_version_is_dialled() {
@@ -69,14 +53,6 @@ fn a_client_names_only_itself() {
             r"C: PORT 198,51,100,7,4,0
               s: PORT 192,0,2,1,195,81
               * open 1 from server, dial 198.51.100.7:1024",
-            r"C: PORT 192,0,2,2,156,64
-              * refused third-host
-              s:
-              c: 504 Address 192.0.2.2 is neither the client's own nor in ftp.data_from",
-            r"C: PORT 127,0,0,1,156,64
-              * refused third-host
-              s:
-              c: 504 Address 127.0.0.1 is neither the client's own nor in ftp.data_from",
             r"C: EPRT |2|2001:db8::9|40000|
               * refused third-host
               s:
@@ -93,14 +69,6 @@ fn a_client_names_only_itself() {
               s:
               c: 522 Network protocol not supported, use (1,2)",
             r"C: EPRT |1|198.51.100.7|
-              * refused bad-address
-              s:
-              c: 501 No valid address and port",
-            r"C: PORT 198,51,100,7,0,0
-              * refused bad-address
-              s:
-              c: 501 No valid address and port",
-            r"C: PORT
               * refused bad-address
               s:
               c: 501 No valid address and port",
@@ -126,9 +94,6 @@ fn a_lying_server_opens_nothing() {
         r"S: 227 Entering Passive Mode (192,0,2,2,0,22).
           * refused low-port
           c: 425 Port 22 is below 1024",
-        r"S: 227 Entering Passive Mode.
-          * refused bad-address
-          c: 425 No valid address and port",
         r"S: 227 (192,0,2,2,117,256)
           * refused bad-address
           c: 425 No valid address and port",
@@ -223,19 +188,6 @@ fn rules_may_allow_more() {
     );
 }
 
-#[test]
-fn without_a_listener_the_client_gets_425() {
-    let mut stage = Stage::new(&v4());
-    stage.caller.failure = Some("no port of ftp.ports is free\r\n227 x");
-    assert_eq!(stage.get(Side::Server, b"220 ready\r\n"), r"220 ready\r\n");
-    let why = r"425 No data listener: no port of ftp.ports is free227 x\r\n";
-    stage.send(Side::Client, b"PORT 198,51,100,7,156,64\r\nPASV\r\n");
-    assert_eq!(stage.take(), [why, r"PASV\r\n"]);
-    assert_eq!(stage.get(Side::Server, b"227 (192,0,2,2,117,53)\r\n"), why);
-    let opened = ["open 1 from server, dial 198.51.100.7:40000", "open 2 from client, dial 192.0.2.2:30005"];
-    assert_eq!(stage.end().events, [opened[0], "refused no-listener", opened[1], "refused no-listener"]);
-}
-
 /// A data connection may come from and go to such a host only if it may be a client, too.
 #[test]
 fn a_client_names_only_hosts_that_may_be_clients() {
@@ -265,23 +217,17 @@ fn a_client_names_only_hosts_that_may_be_clients() {
 /// A server may take CR for the end of the line, and PORT behind it for a command.
 #[test]
 fn a_carriage_return_inside_a_command_that_matters_is_refused() {
-    for command in
-        ["PASV\rPORT 10,0,0,9,0,22", "EPSV \rPORT 10,0,0,9,0,22", "PASV\r\0PORT 10,0,0,9,0,22", "EPSV ALL\rX"]
-    {
-        let mut stage = Stage::new(&v4());
-        stage.get(Side::Server, b"220 ready\r\n");
-        stage.take();
-        stage.send(Side::Client, format!("{command}\r\n").as_bytes());
-        assert_eq!(stage.take(), [r"501 A carriage return stands inside the command\r\n", ""]);
-        assert_eq!(stage.end().events, ["refused bare-return"]);
+    for command in [
+        r"PASV\x0dPORT 10,0,0,9,0,22",
+        r"EPSV \x0dPORT 10,0,0,9,0,22",
+        r"PASV\x0d\x00PORT 10,0,0,9,0,22",
+        r"EPSV ALL\x0dX",
+    ] {
+        let refusal = "* refused bare-return\ns:\nc: 501 A carriage return stands inside the command";
+        check_all(&v4(), &[&format!("C: {command}\n{refusal}")]);
     }
-    let mut stage = Stage::greeted();
-    for line in ["NOOP\r\r\n", "PASV \r\r\n"] {
-        assert_eq!(stage.get(Side::Client, line.as_bytes()), line.as_bytes().escape_ascii().to_string());
-        stage.send(Side::Server, b"500 no\r\n");
-    }
-    for line in ["RETR a\rb\r\n", "RETR a\r\0b\r\n", "\r\r\n"] {
-        assert_eq!(stage.get(Side::Client, line.as_bytes()), line.as_bytes().escape_ascii().to_string());
+    for command in [r"NOOP\x0d", r"PASV \x0d", r"RETR a\x0db", r"RETR a\x0d\x00b", r"\x0d"] {
+        check_all(&v4(), &[&format!("C: {command}\nS: 500 no")]);
     }
 }
 
@@ -323,31 +269,22 @@ fn a_server_that_has_ended_gets_rewritten_commands() {
 }
 
 #[test]
-fn bytes_that_matter_to_nobody_pass_at_once() {
+fn a_line_passes_as_soon_as_it_cannot_matter() {
     let mut stage = Stage::new(&v4());
-    for bytes in
-        [&b"U"[..], b"SER j\0e", b"\n", b"\xff", b"\xf4", b"\xff", b"\xf2", b"A", b"BOR\r", b"\n", b"\0\0\n", b"RE"]
-    {
-        assert_eq!(stage.get(Side::Client, bytes), bytes.escape_ascii().to_string());
-    }
-    for bytes in
-        [&b"220"[..], b"-x\n", b"226 (1,2,3,4,5,6)\r", b"\n", b"no reply\n", b"220 \xff", b"\xff\0\n", b"x", b"22"]
-    {
-        if bytes == b"22" {
-            // Three digits tell whether the line names an address.
-            assert_eq!(
-                (stage.get(Side::Server, b"\r\n22"), stage.get(Side::Server, b"1")),
-                ("\\r\\n".into(), "221".into())
-            );
-            break;
-        }
-        assert_eq!(stage.get(Side::Server, bytes), bytes.escape_ascii().to_string());
-    }
-    let mut stage = Stage::new(&v4());
-    for (bytes, passes) in
-        [("P", ""), ("A", ""), ("S", ""), ("S x\r\n", r"PASS x\r\n"), ("ep", ""), ("x", "epx"), ("\nPA", "\\n")]
-    {
-        assert_eq!(stage.get(Side::Client, bytes.as_bytes()), passes);
+    for (side, bytes, passes) in [
+        (Side::Client, "P", ""),
+        (Side::Client, "A", ""),
+        (Side::Client, "S", ""),
+        (Side::Client, "S x\r\n", r"PASS x\r\n"),
+        (Side::Client, "ep", ""),
+        (Side::Client, "x", "epx"),
+        (Side::Client, "\nPA", "\\n"),
+        (Side::Server, "226 (1,2,3,4,5,6)\r", r"226 (1,2,3,4,5,6)\r"),
+        // Three digits tell whether the line names an address.
+        (Side::Server, "\n22", "\\n"),
+        (Side::Server, "1", "221"),
+    ] {
+        assert_eq!(stage.get(side, bytes.as_bytes()), passes);
     }
     assert_eq!(stage.end().to_server, b"PA", "an unfinished line is passed on at the end");
 }
@@ -430,18 +367,6 @@ fn a_session_that_leaves_ends_the_lines_that_have_begun() {
         stage.send(Side::Server, b"\xff\xf1226 late\r\n227 (192,0,2,2,117,53)\r\n\xff\xfd\x06221 bye\r\n22");
         assert_eq!(stage.end(), Played::default(), "{begun}");
     }
-}
-
-/// A client that sends a part of a line before the reply to AUTH.
-#[test]
-fn held_bytes_are_released_when_the_session_becomes_opaque() {
-    let mut stage = Stage::new(&v4());
-    assert_eq!(stage.get(Side::Server, b"220 ready\r\n"), r"220 ready\r\n");
-    assert_eq!(stage.get(Side::Client, b"AUTH TLS\r\nPORT 1\nPORT 1"), r"AUTH TLS\r\n");
-    assert_eq!(stage.get(Side::Server, b"234-a\r\n234 b\r\n22"), r"234-a\r\n234 b\r\n22");
-    assert_eq!(std::mem::take(&mut stage.to_server), b"PORT 1\nPORT 1");
-    assert_eq!(stage.get(Side::Client, b"0,0,0,9,0,22\r\n"), r"0,0,0,9,0,22\r\n");
-    assert!(stage.session.rewriter.is_opaque && stage.end().events.is_empty());
 }
 
 #[test]

@@ -79,13 +79,6 @@ fn a_drain_ends_a_control_connection_whose_server_has_sent_fin() {
 }
 
 #[test]
-fn an_idle_session_waits_for_nothing() {
-    let mut stage = Stage::greeted();
-    stage.send(Client, b"NOOP\r\nRETR f\r\n");
-    assert_eq!(stage.session.poll_timeout(), None);
-}
-
-#[test]
 fn a_wait_for_a_reply_lasts_30_s_and_2_s_if_it_may_never_come() {
     for (before, seconds) in [
         ("SYST\r\n", 30),
@@ -277,44 +270,74 @@ fn the_last_replies_of_a_server_that_reset_arrive() {
     assert_eq!(stage.caller.end, Some(End::Broken));
 }
 
+/// The client sends a part of a line before the reply to AUTH.
 #[test]
-fn an_encrypted_connection_passes_as_it_is_and_one_that_begins_so_is_left() {
+fn an_encrypted_connection_passes_as_it_is_and_held_bytes_are_released() {
     let mut stage = Stage::greeted();
-    stage.send(Client, b"AUTH TLS\r\n");
+    assert_eq!(stage.get(Client, b"AUTH TLS\r\nPORT 1\nPORT 1"), r"AUTH TLS\r\n");
     assert!(stage.session.wants(Server) && stage.caller.end.is_none());
-    stage.send(Server, b"234 go\r\n\x16\x03");
-    assert_eq!((stage.caller.end, &stage.take()[0][..]), (FIN, r"234 go\r\n\x16\x03"));
+    stage.send(Server, b"234-a\r\n234 go\r\n\x16\x03");
+    assert_eq!(
+        (stage.caller.end, stage.take()),
+        (FIN, [r"234-a\r\n234 go\r\n\x16\x03".into(), r"PORT 1\nPORT 1".into()])
+    );
     assert_eq!(stage.session.poll_timeout(), None);
-
-    let mut stage = Stage::greeted();
-    stage.send(Client, b"\x16\x03\x01");
-    assert_eq!((stage.tick(), stage.caller.end), (10, Some(End::NotLeft)));
-    // If they close it, the rest of the time is the caller's.
-    let mut stage = Stage::greeted();
-    stage.send(Client, b"\x16\x03\x01");
-    stage.finish(Client);
-    assert_eq!(stage.caller.end, FIN);
-    assert_eq!(stage.session.poll_timeout(), Some(stage.began + Duration::from_secs(10)));
 }
 
+/// A server without TLS would read what follows as commands.
 #[test]
-fn an_urgent_byte_is_the_last_one_that_is_sent_with_it() {
-    let mut session = Session::new(v4(), Ends::default(), Instant::now());
-    let now = Instant::now();
-    let mut take = |bytes: &[u8], is_urgent| {
-        session.receive(Client, bytes, is_urgent, now);
-        assert_eq!(session.poll(now), None);
-        let (bytes, urgent) = session.output(Server);
-        let output = (bytes.escape_ascii().to_string(), urgent);
-        session.sent(Server, bytes.len(), now);
-        output
-    };
-    assert_eq!(take(b"\xff\xf4\xff", false), (r"\xff\xf4\xff".into(), false));
-    assert_eq!(take(b"\xf2", true), (r"\xf2".into(), true));
-    assert_eq!(take(b"AB", false), ("AB".into(), false));
-    assert_eq!(take(b"O", true), ("O".into(), false), "text");
-    assert_eq!(take(b"R\r", false), (r"R\r".into(), false));
-    assert_eq!(take(b"\n", true), (r"\n".into(), true));
-    assert_eq!(take(b"PO", false), ("".into(), false));
-    assert_eq!(take(b"\xff", true), ("".into(), false), "it is held");
+fn a_client_that_begins_with_tls_is_refused() {
+    let reply = r#"421 TLS without AUTH needs a tunnel without protocol = \"ftp\"\r\n"#;
+    for is_closed in [false, true] {
+        let mut stage = Stage::greeted();
+        stage.send(Client, b"\x16\x03\x01\x02\x00\x01\nPORT 10,0,0,9,0,22\r\n");
+        assert_eq!(stage.take(), [reply, r"QUIT\r\n"]);
+        stage.send(Client, b"PORT 10,0,0,9,0,22\r\n");
+        assert_eq!(stage.take(), ["", ""]);
+        if is_closed {
+            // The rest of the time is the caller's.
+            stage.finish(Client);
+            assert_eq!(
+                (stage.caller.end, stage.session.poll_timeout()),
+                (FIN, Some(stage.began + Duration::from_secs(10)))
+            );
+        } else {
+            assert_eq!((stage.tick(), stage.caller.end), (10, Some(End::NotLeft)));
+        }
+    }
+    // Later the byte is one of a line.
+    assert_eq!(Stage::greeted().get(Client, b"N\x16\r\n\x16\r\n"), r"N\x16\r\n\x16\r\n");
+}
+
+/// A receiver without SO_OOBINLINE does not find an urgent byte among the others, so no byte of text may be urgent.
+#[test]
+fn an_urgent_byte_stays_urgent_if_it_is_of_telnet_or_ends_an_abort_and_is_the_last_one_that_is_sent_with_it() {
+    // What comes before the urgent byte, that byte, what is sent for it, and whether it is urgent.
+    for (side, before, byte, sent, is_urgent) in [
+        (Client, &b""[..], 0xff, r"\xff", true),
+        (Client, b"\xff\xf4\xff", 0xf2, r"\xf2", true),
+        (Client, b"PO\xff", 0xf2, r"\xff\xf2", true),
+        (Client, b"\xff\xf4", 0xf2, r"\xf2", false),
+        (Client, b"", b'P', "", false),
+        (Client, b"PO", 0xff, "", false),
+        (Client, b"PO", b'\n', r"PO\n", false),
+        (Client, b"ABO", b'R', "R", false),
+        (Client, b"ABOR\r", b'\n', r"\n", true),
+        (Client, b"\xff\xf4\xff\xf2abor", b'\n', r"\n", true),
+        (Server, b"ABOR\r", b'\n', r"\n", false),
+        (Server, b"\xff", 0xf2, r"\xf2", true),
+    ] {
+        let now = Instant::now();
+        let mut session = Session::new(v4(), Ends::default(), now);
+        let mut take = |bytes: &[u8], is_urgent| {
+            session.receive(side, bytes, is_urgent, now);
+            assert_eq!(session.poll(now), None);
+            let (bytes, is_urgent) = session.output(side.other());
+            let output = (bytes.escape_ascii().to_string(), is_urgent);
+            session.sent(side.other(), bytes.len(), now);
+            output
+        };
+        assert!(!take(before, false).1);
+        assert_eq!(take(&[byte], true), (sent.to_string(), is_urgent), "{} {byte}", before.escape_ascii());
+    }
 }

@@ -29,26 +29,10 @@ fn no_address_hides_in_another_reply_of_several_lines() {
     );
 }
 
-/// A server without TLS would read what follows as commands.
-#[test]
-fn a_client_that_begins_with_tls_is_refused() {
-    let mut stage = Stage::new(&v4());
-    stage.send(Side::Client, b"\x16\x03\x01\x02\x00\x01\nPORT 10,0,0,9,0,22\r\n");
-    assert_eq!(stage.take(), [r#"421 TLS without AUTH needs a tunnel without protocol = \"ftp\"\r\n"#, r"QUIT\r\n"]);
-    assert!(stage.session.rewriter.has_left);
-    stage.send(Side::Client, b"PORT 10,0,0,9,0,22\r\n");
-    assert_eq!(stage.take(), ["", ""]);
-    // Later the byte is one of a line.
-    let mut stage = Stage::new(&v4());
-    assert_eq!(stage.get(Side::Client, b"N\x16\r\n\x16\r\n"), r"N\x16\r\n\x16\r\n");
-}
-
 /// Servers skip blanks.
 #[test]
 fn blanks_hide_no_command() {
-    let mut stage = Stage::new(&v4());
-    stage.send(Side::Server, b"220 ready\r\n");
-    stage.take();
+    let mut stage = Stage::greeted();
     for blanks in [1, 63, 64, 65, 900] {
         let line = |text: &str| format!("{}{text}\r\n", " ".repeat(blanks));
         stage.send(Side::Client, line("PORT 10,0,0,9,0,22").as_bytes());
@@ -66,32 +50,6 @@ fn blanks_hide_no_command() {
     assert_eq!(stage.take(), ["", ""]);
 }
 
-/// A receiver without SO_OOBINLINE does not find an urgent byte among the others.
-#[test]
-fn no_byte_of_text_may_be_urgent() {
-    let may_be_urgent = |side, before: &[u8], byte| {
-        let mut stage = Stage::new(&v4());
-        stage.send(side, before);
-        stage.session.rewriter.may_be_urgent(side, byte)
-    };
-    let rows: [(Side, &[u8], u8, bool); 11] = [
-        (Side::Client, b"", 0xff, true),
-        (Side::Client, b"\xff\xf4\xff", 0xf2, true),
-        (Side::Client, b"PO\xff", 0xf2, true),
-        (Side::Client, b"\xff\xf4", 0xf2, false),
-        (Side::Client, b"", b'P', false),
-        (Side::Client, b"PO", b'\n', false),
-        (Side::Client, b"ABOR\r", b'\n', true),
-        (Side::Client, b"\xff\xf4\xff\xf2abor", b'\n', true),
-        (Side::Client, b"ABO", b'R', false),
-        (Side::Server, b"ABOR\r", b'\n', false),
-        (Side::Server, b"\xff", 0xf2, true),
-    ];
-    for (side, before, byte, expected) in rows {
-        assert_eq!(may_be_urgent(side, before, byte), expected, "{} {byte}", before.escape_ascii());
-    }
-}
-
 /// Ways to make the session and some server read different lines. The server gets a rewritten PORT, nothing, or bytes that
 /// no server takes for PORT.
 #[test]
@@ -104,29 +62,19 @@ fn no_telnet_sequence_hides_port() {
         // The option is a letter, or there is none.
         (&[b"\xff\xfb", PORT].concat(), format!(r"\xff\xf1{OURS}")),
         (b"\xff\xfbxPORT 10,0,0,9,0,22\r\n", r"\xff\xf1xPORT 10,0,0,9,0,22\r\n".to_string()),
-        (b"PO\xff\xfdxRT 10,0,0,9,0,22\r\n", r"POxRT 10,0,0,9,0,22\r\n".to_string()),
-        (b"PO\xff\xfdRT 10,0,0,9,0,22\r\n", String::new()),
         (b"NOOP \xff\xfbx\r\n", r"NOOP \xff\xfbx\r\n".to_string()),
         (&[b"\xff\xfb ", PORT].concat(), format!(r"\xff\xfb {OURS}")),
         // The option is the LF, or it ends a line.
         (&[b"\xff\xfb\n", PORT].concat(), format!(r"\xff\xf1\n{OURS}")),
-        (b"PORT\xff\xfb\nxPORT 10,0,0,9,0,22\r\n", r"xPORT 10,0,0,9,0,22\r\n".to_string()),
-        (b"LPSV\xff\xfb\nxPORT 10,0,0,9,0,22\r\n", r"xPORT 10,0,0,9,0,22\r\n".to_string()),
         (b"PASV \xff\xfbx\nxPORT 10,0,0,9,0,22\r\n", r"PASV x\nxPORT 10,0,0,9,0,22\r\n".to_string()),
-        (b"P\xff\xfb\rPORT 10,0,0,9,0,22\r\n", r"P\rPORT 10,0,0,9,0,22\r\n".to_string()),
         // Some servers skip all that SB begins.
         (b"\xff\xfa\nPORT 10,0,0,9,0,22\r\n", r"\xff\xf1".to_string()),
         (&[b"NOOP\xff\xfb\n", PORT].concat(), format!(r"NOOP\xff\xfb\n{OURS}")),
-        (b"P\xff\xfb\nORT 10,0,0,9,0,22\r\n", r"P\nORT 10,0,0,9,0,22\r\n".to_string()),
         // Servers of BSD skip IAC and any byte after it.
         (b"\xffxPORT 10,0,0,9,0,22\r\n", r"\xff\xf1".to_string()),
-        (b"P\xffxORT 10,0,0,9,0,22\r\n", String::new()),
-        (b"P\xff\nORT 10,0,0,9,0,22\r\n", r"ORT 10,0,0,9,0,22\r\n".to_string()),
-        (b"P\xff\xffORT 10,0,0,9,0,22\r\n", String::new()),
         (&[b"\xff\n", PORT].concat(), format!(r"\xff\xf1{OURS}")),
         // A server that skips IAC and any byte after it must not read PORT in the next line.
         (b"\xff\nxPORT 10,0,0,9,0,22\n", r"\xff\xf1xPORT 10,0,0,9,0,22\n".to_string()),
-        (b"\xff\xffPORT 10,0,0,9,0,22\nxPORT 10,0,0,9,0,22\n", r"\xff\xf1xPORT 10,0,0,9,0,22\n".to_string()),
         // What isspace(3) calls a space, and the NUL of C.
         (&[b" \t\r\x0b\x0c\0", PORT].concat(), OURS.to_string()),
         (b"PORT\t198,51,100,7,156,64\n", OURS.to_string()),
@@ -148,8 +96,7 @@ fn no_telnet_sequence_hides_port() {
 #[test]
 fn a_cr_inside_a_reply_begins_no_other() {
     // A CR inside a line begins no reply: a directory may have one in its name.
-    let mut stage = Stage::new(&v4());
-    stage.send(Side::Server, b"220 ready\r\n");
+    let mut stage = Stage::greeted();
     stage.send(Side::Client, b"AUTH FOO\r\nPWD\r\nNOOP\r\nNOOP\r\n");
     stage.send(Side::Server, b"500 no\r\n257 \"a\r234 b\" is it\r\n");
     assert!(!stage.session.rewriter.is_opaque);
@@ -176,8 +123,7 @@ fn no_227_passes_as_it_is() {
         (b" 229 (|||30005|)", None),
     ] {
         for is_asked in [true, false] {
-            let mut stage = Stage::new(&v4());
-            stage.send(Side::Server, b"220 ready\r\n");
+            let mut stage = Stage::greeted();
             if is_asked {
                 stage.send(Side::Client, b"PASV\r\n");
             }
@@ -240,8 +186,7 @@ fn no_server_reads_a_port_that_the_session_has_not_seen() {
     rows(pieces, 3, |pieces| {
         for tail in [&b" 10,0,0,9,0,22\r\n"[..], b"PORT 10,0,0,9,0,22\r\n"] {
             let sent = [&b"NOOP\n"[..], pieces, tail].concat();
-            let mut stage = Stage::new(&v4());
-            stage.send(Side::Server, b"220 ready\r\n");
+            let mut stage = Stage::greeted();
             stage.send(Side::Client, &sent);
             for _ in 0..4 {
                 stage.tick();
@@ -261,8 +206,7 @@ fn no_client_reads_an_address_that_the_session_has_not_seen() {
         rows(pieces, 3, |pieces| {
             for tail in [&b"(10,0,0,9,117,53)\r\n"[..], b"227 (10,0,0,9,117,53)\r\n"] {
                 let sent = [pieces, tail].concat();
-                let mut stage = Stage::new(&v4());
-                stage.send(Side::Server, b"220 ready\r\n");
+                let mut stage = Stage::greeted();
                 if is_asked {
                     stage.send(Side::Client, b"PASV\r\n");
                 }

@@ -8,7 +8,7 @@
 //! ```
 //! After `C:`, `s:` replaces what the server gets, and `c:` adds what the client gets. After `S:`, `c:` replaces what the client gets,
 //! and `s:` adds what the server gets. `c:` or `s:` without text: it gets nothing. `\xff` is one byte. `...` is the time at
-//! which the wait for replies ends.
+//! which the wait for replies ends. After `! why` the caller opens no data connection, and says why; after `!` it does again.
 
 mod attacks;
 mod dialogues;
@@ -43,7 +43,7 @@ struct Caller {
     /// Numbers of those that a transfer lacked.
     lacking: Vec<u64>,
     /// Why it opens none.
-    failure: Option<&'static str>,
+    failure: Option<String>,
     /// Whether the client gets FIN.
     has_fin: bool,
     end: Option<End>,
@@ -94,7 +94,7 @@ impl Caller {
         };
         self.events.push(event);
         self.openings.push(opening);
-        self.failure.map_or(Ok(SocketAddr::new(facing(self.ends, side), port(number))), |why| Err(why.into()))
+        self.failure.clone().map_or(Ok(SocketAddr::new(facing(self.ends, side), port(number))), Err)
     }
 
     fn has_joined(&self) -> bool {
@@ -274,10 +274,9 @@ impl Stage {
     }
 }
 
-/// Bytes of one side.
+/// A step of a dialogue.
 struct Turn {
-    /// `None`: the wait ends.
-    side: Option<Side>,
+    event: Event,
     sent: Vec<u8>,
     /// Bytes that the client gets at the end of the turn.
     to_client: Vec<u8>,
@@ -285,11 +284,22 @@ struct Turn {
     to_server: Vec<u8>,
 }
 
+#[derive(Clone, PartialEq)]
+enum Event {
+    /// A side sends bytes.
+    Sends(Side),
+    /// The wait ends.
+    WaitEnds,
+    /// From now on the caller opens no data connection, if it has a reason for that.
+    Fails(Option<String>),
+}
+
 impl Turn {
     fn play(&self, stage: &mut Stage, pieces: &[&[u8]]) {
-        match self.side {
-            None => stage.pass_time(),
-            Some(side) => pieces.iter().for_each(|piece| stage.send(side, piece)),
+        match &self.event {
+            Event::Sends(side) => pieces.iter().for_each(|piece| stage.send(*side, piece)),
+            Event::WaitEnds => stage.pass_time(),
+            Event::Fails(why) => stage.caller.failure = why.clone(),
         }
     }
 }
@@ -298,18 +308,23 @@ impl Turn {
 fn read(dialogue: &str) -> (Vec<Turn>, Vec<String>) {
     let (mut turns, mut events): (Vec<Turn>, Vec<String>) = (Vec::new(), Vec::new());
     let mut is_replaced = false;
-    let turn = |side| Turn { side, sent: Vec::new(), to_client: Vec::new(), to_server: Vec::new() };
+    let turn = |event| Turn { event, sent: Vec::new(), to_client: Vec::new(), to_server: Vec::new() };
     for line in dialogue.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if line == "..." {
-            turns.push(turn(None));
+            turns.push(turn(Event::WaitEnds));
+            continue;
+        }
+        if let Some(why) = line.strip_prefix('!') {
+            let why = String::from_utf8(unescape(why.trim())).unwrap();
+            turns.push(turn(Event::Fails(Some(why).filter(|why| !why.is_empty()))));
             continue;
         }
         let (head, text) = line.split_once([':', '*']).unwrap();
         let text = text.strip_prefix(' ').unwrap_or(text);
         let bytes = if text.is_empty() { Vec::new() } else { [unescape(text), b"\r\n".to_vec()].concat() };
         match head {
-            "C" => turns.push(Turn { sent: bytes.clone(), to_server: bytes, ..turn(Some(Side::Client)) }),
-            "S" => turns.push(Turn { sent: bytes.clone(), to_client: bytes, ..turn(Some(Side::Server)) }),
+            "C" => turns.push(Turn { sent: bytes.clone(), to_server: bytes, ..turn(Event::Sends(Side::Client)) }),
+            "S" => turns.push(Turn { sent: bytes.clone(), to_client: bytes, ..turn(Event::Sends(Side::Server)) }),
             "" => {
                 events.push(text.to_string());
                 continue;
@@ -320,7 +335,7 @@ fn read(dialogue: &str) -> (Vec<Turn>, Vec<String>) {
                     "s" => (&mut turn.to_server, Side::Client),
                     _ => (&mut turn.to_client, Side::Server),
                 };
-                if turn.side == Some(replaced_by) && !std::mem::replace(&mut is_replaced, true) {
+                if turn.event == Event::Sends(replaced_by) && !std::mem::replace(&mut is_replaced, true) {
                     out.clear();
                 }
                 out.extend(bytes);
