@@ -67,15 +67,14 @@ mod tests {
     use crate::state::served_tunnel::ServedTunnel;
     use crate::state::shared::Relay;
     use longhaul_config::{Protocol, Tunnel};
-    use longhaul_core::permits::Full;
     use std::time::Duration;
     use tokio::time::timeout;
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn ftp(relay: &Relay, max_flows: Option<usize>) -> Arc<ServedTunnel> {
+    fn ftp(relay: &Relay) -> Arc<ServedTunnel> {
         let settings = Tunnel::new("files", ([127, 0, 0, 1], 0).into(), Vec::new());
-        let tunnel = relay.tunnels.open(Arc::new(Tunnel { protocol: Protocol::Ftp, max_flows, ..settings }));
+        let tunnel = relay.tunnels.open(Arc::new(Tunnel { protocol: Protocol::Ftp, ..settings }));
         relay.tunnels.set(vec![tunnel.clone()]);
         tunnel
     }
@@ -83,7 +82,7 @@ mod tests {
     #[tokio::test]
     async fn control_connections_cannot_starve_their_data_connections() {
         let relay = Relay::new(1000);
-        let tunnel = ftp(&relay, None);
+        let tunnel = ftp(&relay);
         let all = relay.max_flows();
         let mut controls = Vec::new();
         while let Ok(permit) = tunnel.try_enter() {
@@ -94,7 +93,7 @@ mod tests {
         assert_eq!(controls[0].one().unwrap_err(), "2 data connections are open already");
         drop(full);
         assert!(controls[0].taken() == 0 && controls[0].one().is_ok(), "they have come back");
-        // Data connections that outlive their control connection keep its permit.
+        // Data connections that outlive their control connection keep its permit, which has the source's slot and the place in `max_flows`.
         let mut orphans: Vec<_> = controls.split_off(all / 3 - 3).iter().map(|places| places.one().unwrap()).collect();
         assert!(orphans.len() == 3 && tunnel.try_enter().is_err());
         orphans.pop();
@@ -106,25 +105,10 @@ mod tests {
         timeout(LONG, relay.ended()).await.unwrap();
     }
 
-    /// The permit also has the source's slot, and the place in `max_flows`.
-    #[test]
-    fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limits() {
-        let relay = Relay::new(1000);
-        let tunnel = ftp(&relay, Some(1));
-        let places = Places::new(Arc::new(tunnel.try_enter().unwrap()));
-        let data = [places.one().unwrap(), places.one().unwrap()];
-        drop(places);
-        for place in data {
-            assert_eq!(tunnel.try_enter().unwrap_err(), Full::MaxFlows);
-            drop(place);
-        }
-        assert!(tunnel.try_enter().is_ok(), "the last data connection is over");
-    }
-
     #[test]
     fn data_connections_do_not_count_in_max_flows() {
         let relay = Relay::new(1000);
-        let tunnel = ftp(&relay, None);
+        let tunnel = ftp(&relay);
         relay.share_out(None, Some(2));
         let mut controls: Vec<_> = std::iter::from_fn(|| tunnel.try_enter().ok()).collect();
         assert_eq!(controls.len(), 2);

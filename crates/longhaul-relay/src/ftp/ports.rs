@@ -260,6 +260,9 @@ mod tests {
         ports.clone().for_each(|port| latest.add(port));
         assert_eq!(order(0), [50_000, 50_001, 50_002, 50_003, 50_004, 50_005, 50_006, 50_007, 50_008, 50_009]);
         assert_eq!(latest.order(&(50_009..=50_009), u64::MAX).collect::<Vec<_>>(), [50_009], "used or not");
+        // A port that is free again at once.
+        let ports: Vec<u16> = (0..20).map(|_| port(&listen_on(&(19_900..=19_909)).unwrap())).collect();
+        assert!(ports.windows(6).all(|six| !six[..5].contains(&six[5])), "one of the last five: {ports:?}");
     }
 
     #[test]

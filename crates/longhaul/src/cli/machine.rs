@@ -435,6 +435,11 @@ mod tests {
         for tunnel in &tunnels {
             assert_eq!((ports.has_listener_of(tunnel), ports.have_data_ports_of(tunnel)), (None, None));
         }
+        let ports = LocalPorts::new(40_000..=60_999, String::new(), &tunnels);
+        let found = of_tunnel(&tunnels[0], &Rights::of_text(""), Some(&ports));
+        let warning = "some ports of ftp.ports, 50000 to 50009, are in net.ipv4.ip_local_port_range, 40000 to 60999: ";
+        let remedy = command("40021,50000-50009,50010-50019");
+        assert!(found.iter().any(|finding| finding.text.starts_with(warning) && finding.text.ends_with(&remedy)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tests `longhaul top` in a terminal of its own.
 
-use crate::ftp::dialogue::Shown;
+use crate::ftp::dialogue::{Form, Shown};
 use crate::harness::*;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -130,7 +130,7 @@ fn an_operator_finds_a_flow_and_kills_it() {
 #[test]
 fn an_ftp_data_connection_is_found_by_its_file_and_shown_with_its_command() {
     let shown = Shown::begin("");
-    let _data = shown.data(true, "RETR some file.iso");
+    let _data = shown.data(Form::Passive, "RETR some file.iso");
     let mut top = Top::start(&shown.watched);
     top.wait("FLOWS 2, by total rate");
     top.press("/file.iso");

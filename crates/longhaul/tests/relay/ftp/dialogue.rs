@@ -6,6 +6,32 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
+/// How a data connection is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// The client connects.
+    Passive,
+    /// The server connects.
+    Active,
+    /// The relay dials both: `ftp.mode = "passive"`, and a client in active mode.
+    Dialled,
+    /// Both connect: `ftp.mode = "active"`, and a client in passive mode.
+    Met,
+}
+
+impl Form {
+    pub(crate) const ALL: [Form; 4] = [Form::Passive, Form::Active, Form::Dialled, Form::Met];
+
+    /// Returns the flags of relays for it.
+    pub(crate) fn flags(self) -> &'static [&'static str] {
+        match self {
+            Form::Passive | Form::Active => &[],
+            Form::Dialled => &["--ftp-mode", "passive"],
+            Form::Met => &["--ftp-mode", "active"],
+        }
+    }
+}
+
 /// An end of a control connection.
 pub(crate) struct Control(pub(crate) TcpStream);
 
@@ -113,19 +139,68 @@ impl Control {
     /// Sends PORT with the address of `data`; returns the address that `server` gets.
     pub(crate) fn active_to(&self, server: &Control, data: &TcpListener) -> SocketAddr {
         self.say(&format!("PORT {}", six(data.local_addr().unwrap())));
-        let heard = server.line();
+        let to = server.asked();
         server.say("200 ok");
         assert_eq!(self.line(), "200 ok");
+        to
+    }
+
+    /// Returns the address in PORT, which is the next line.
+    fn asked(&self) -> SocketAddr {
+        let heard = self.line();
         from_six(heard.strip_prefix("PORT ").unwrap_or_else(|| panic!("{heard}")))
     }
 
-    /// Opens a data connection; returns the client's end and the server's.
-    pub(crate) fn data_to(&self, server: &Control, is_passive: bool) -> (TcpStream, TcpStream) {
+    /// Sends PORT with the address of `client`, to which `server` answers as to PASV with that of `data`.
+    pub(crate) fn dialled_to(&self, server: &Control, client: SocketAddr, data: SocketAddr) {
+        self.say(&format!("PORT {}", six(client)));
+        assert_eq!(server.line(), "PASV");
+        server.say(&format!("227 Entering Passive Mode ({}).", six(data)));
+        assert_eq!(self.line(), "200 PORT command successful");
+    }
+
+    /// Sends PASV, to which `server` answers as to PORT. Returns the addresses for the client and for the server.
+    pub(crate) fn meet(&self, server: &Control) -> (SocketAddr, SocketAddr) {
+        self.say("PASV");
+        let for_server = server.asked();
+        server.say("200 ok");
+        (self.named(&self.line()), for_server)
+    }
+
+    /// Opens a data connection, through relays with the [flags](Form::flags) of `form`; returns the client's end and the server's.
+    pub(crate) fn data_to(&self, server: &Control, form: Form) -> (TcpStream, TcpStream) {
         let listener = crate::harness::server();
-        let to = if is_passive { self.passive_to(server, &listener) } else { self.active_to(server, &listener) };
-        let dialled = patient(TcpStream::connect(to).unwrap());
-        let accepted = accept(&listener);
-        if is_passive { (dialled, accepted) } else { (accepted, dialled) }
+        let connect = |to| patient(TcpStream::connect(to).unwrap());
+        match form {
+            Form::Passive => (connect(self.passive_to(server, &listener)), accept(&listener)),
+            Form::Active => {
+                let server = connect(self.active_to(server, &listener));
+                (accept(&listener), server)
+            }
+            Form::Dialled => {
+                let data = crate::harness::server();
+                self.dialled_to(server, listener.local_addr().unwrap(), data.local_addr().unwrap());
+                let server_end = accept(&data);
+                self.transfer(server);
+                // No reply overtakes it.
+                listener.set_nonblocking(true).unwrap();
+                (patient(listener.accept().expect("the data connection is there").0), server_end)
+            }
+            Form::Met => {
+                let (for_client, for_server) = self.meet(server);
+                let server_end = connect(for_server);
+                // Such a client waits for 150 before it connects.
+                self.transfer(server);
+                (connect(for_client), server_end)
+            }
+        }
+    }
+
+    /// Sends RETR; the transfer begins, and ends for the control connection.
+    fn transfer(&self, server: &Control) {
+        assert_eq!(self.ask(server, "RETR f", "RETR f", "150 begins"), "150 begins");
+        server.say("226 ends");
+        assert_eq!(self.line(), "226 ends");
     }
 }
 
@@ -194,8 +269,8 @@ impl Dialogue {
     }
 
     /// See [`Control::data_to`].
-    pub(crate) fn data(&self, is_passive: bool) -> (TcpStream, TcpStream) {
-        self.client.data_to(&self.server, is_passive)
+    pub(crate) fn data(&self, form: Form) -> (TcpStream, TcpStream) {
+        self.client.data_to(&self.server, form)
     }
 
     /// Asserts that the control connection works.
@@ -241,8 +316,8 @@ impl Shown {
     }
 
     /// Opens a data connection for `command`, which begins with the name of a verb. Returns the client's end and the server's.
-    pub(crate) fn data(&self, is_passive: bool, command: &str) -> (TcpStream, TcpStream) {
-        let data = self.client.data_to(&self.server, is_passive);
+    pub(crate) fn data(&self, form: Form, command: &str) -> (TcpStream, TcpStream) {
+        let data = self.client.data_to(&self.server, form);
         assert_eq!(self.client.ask(&self.server, command, command, "150 here"), "150 here");
         data
     }

@@ -9,18 +9,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The sides that connect: in passive mode the client, in active mode the server.
-const MODES: [bool; 2] = [true, false];
+/// The forms of the default mode.
+const BY_CLIENT: [Form; 2] = [Form::Passive, Form::Active];
 
 #[test]
 fn a_data_connection_is_shown_with_the_command_that_uses_it() {
     let shown = Shown::begin("");
     let (client, server) = (&shown.client, &shown.server);
-    let metrics = || shown.watched.get("/metrics").1;
     let listener = self::server();
     let to = client.passive_to(server, &listener);
     assert_eq!(shown.counters()["ftp_listeners_now"], 1);
-    assert!(metrics().contains("longhaul_tunnel_ftp_listeners{tunnel=\"one\"} 1"), "{}", metrics());
     client.say("RETR some file.iso");
     assert_eq!(server.line(), "RETR some file.iso");
     let data = (patient(TcpStream::connect(to).unwrap()), accept(&listener));
@@ -46,18 +44,13 @@ fn a_data_connection_is_shown_with_the_command_that_uses_it() {
     assert!(client.line().starts_with("504 "));
     let counters = shown.counters();
     assert_eq!((&counters["ftp_refused"], &counters["ftp_listeners_now"]), (&1.into(), &0.into()), "{counters}");
-    for row in
-        ["ftp_refused_total{tunnel=\"one\"} 1", "ftp_listeners{tunnel=\"one\"} 0", "ftp_unused_total{tunnel=\"one\"} 0"]
-    {
-        assert!(metrics().contains(&format!("longhaul_tunnel_{row}")), "{row}: {}", metrics());
-    }
 }
 
 #[test]
 fn a_data_connection_has_the_caps_of_its_tunnel_also_after_a_reload() {
-    for is_passive in MODES {
+    for form in BY_CLIENT {
         let shown = Shown::begin("flow_bandwidth = \"800Mbit/s\"\n");
-        let (client, server) = shown.data(is_passive, "RETR file");
+        let (client, server) = shown.data(form, "RETR file");
         let has_cap = |wanted: u64| {
             let is_near =
                 |leg: &Value| leg["cap_bits_per_second"].as_u64().is_some_and(|cap| cap.abs_diff(wanted) <= wanted / 8);
@@ -73,28 +66,15 @@ fn a_data_connection_has_the_caps_of_its_tunnel_also_after_a_reload() {
     }
 }
 
-/// Probes and checks see the control connection alone.
-#[test]
-fn a_refused_data_connection_is_a_problem_of_its_tunnel() {
-    let shown = Shown::begin("");
-    assert_eq!(shown.watched.status()["problems"], Value::Array(Vec::new()));
-    shown.client.say("PORT 192,0,2,1,200,200");
-    assert!(shown.client.line().starts_with("504 "));
-    let problem = shown.watched.status()["problems"][0].clone();
-    assert_eq!((&problem["tunnel"], &problem["stage"]), (&"one".into(), &"FTP data".into()), "{problem}");
-    assert!(problem["what"].as_str().unwrap().contains("Address 192.0.2.1 is neither the client's own"), "{problem}");
-    assert_eq!(shown.watched.status()["ready"], true);
-}
-
 /// The data connections of a tunnel share its cap, whoever connects.
 #[test]
 fn a_data_connection_counts_in_the_cap_of_its_tunnel() {
     const CAP: u64 = 80_000_000;
     let shown = Shown::begin("bandwidth = \"80Mbit/s\"\n");
-    // The leg towards the client, and whether the client connects.
-    let transfers = [("RETR one", "accept", true), ("RETR two", "dial", false)];
-    let pairs = transfers.map(|(name, _, is_passive)| {
-        let pair = shown.data(is_passive, name);
+    // The leg towards the client, and the form.
+    let transfers = [("RETR one", "accept", Form::Passive), ("RETR two", "dial", Form::Active)];
+    let pairs = transfers.map(|(name, _, form)| {
+        let pair = shown.data(form, name);
         // The next PASV waits for this reply, and not for the end of the data connection.
         shown.server.say("226 nearly");
         assert_eq!(shown.client.line(), "226 nearly");
@@ -117,40 +97,36 @@ fn a_data_connection_counts_in_the_cap_of_its_tunnel() {
     });
 }
 
+/// Flags that give the legs other options.
+const TOLD_APART: &[&str] = &[
+    "--set", "accept.user-timeout=111s", "--set", "accept.congestion=reno", "--set", "dial.user-timeout=222s", "--set",
+    "dial.congestion=cubic",
+];
+
 /// The leg towards the client has the options of `accept`, and the one towards the server those of `dial`, whoever connects.
 #[test]
 fn both_legs_have_the_socket_options_of_the_tunnel_and_are_spliced() {
     let bytes = pattern(51, 3_000_000);
     for relays in [1, 2] {
-        for is_passive in MODES {
-            let ftp = Dialogue::begin(relays, TOLD_APART);
-            let (client, server) = ftp.data(is_passive);
-            eprintln!("passive: {is_passive}");
-            assert_told_apart(&ftp, &client, &server);
-            send_whole(server, &client, &bytes);
-            drop(client);
+        for form in Form::ALL {
+            eprintln!("{form:?}");
+            let ftp = Dialogue::begin(relays, &[form.flags(), TOLD_APART].concat());
+            let (client, server) = ftp.data(form);
+            talk(&client, &server);
+            let last = ftp.chain.relays.last().unwrap();
+            let Some((near, far)) = ftp.near().other_end(&client).zip(last.other_end(&server)) else {
+                return skip("pidfd_getfd(2) is not allowed here");
+            };
+            assert_eq!(options(&near), (Some(Duration::from_secs(111)), b"reno".to_vec()));
+            assert_eq!(options(&far), (Some(Duration::from_secs(222)), b"cubic".to_vec()));
+            pass_all(&server, &client, &bytes);
+            drop((client, server));
             for relay in &ftp.chain.relays {
                 relay.wait_log("flow ended");
                 assert_eq!(relay.counters()["copied"], 0);
             }
         }
     }
-}
-
-/// Flags that give the legs other options.
-pub(crate) const TOLD_APART: &[&str] = &[
-    "--set", "accept.user-timeout=111s", "--set", "accept.congestion=reno", "--set", "dial.user-timeout=222s", "--set",
-    "dial.congestion=cubic",
-];
-
-/// Asserts that the legs of the data connection between `client` and `server` have the options of [`TOLD_APART`].
-pub(crate) fn assert_told_apart(ftp: &Dialogue, client: &TcpStream, server: &TcpStream) {
-    let last = ftp.chain.relays.last().unwrap();
-    let Some((near, far)) = ftp.near().other_end(client).zip(last.other_end(server)) else {
-        return skip("pidfd_getfd(2) is not allowed here");
-    };
-    assert_eq!(options(&near), (Some(Duration::from_secs(111)), b"reno".to_vec()));
-    assert_eq!(options(&far), (Some(Duration::from_secs(222)), b"cubic".to_vec()));
 }
 
 /// Returns TCP_USER_TIMEOUT and TCP_CONGESTION.
@@ -160,45 +136,18 @@ fn options(leg: &Socket) -> (Option<Duration>, Vec<u8>) {
     (leg.tcp_user_timeout().unwrap(), name)
 }
 
-/// Sends `bytes` and FIN, and asserts that they arrive.
-pub(crate) fn send_whole(writer: TcpStream, reader: &TcpStream, bytes: &[u8]) {
-    pass_all(&writer, reader, bytes);
-}
-
-/// `ftp.data_from` names both, and `allow` one of them.
-#[test]
-fn allow_holds_for_data_connections() {
-    let flags = ["--ftp-data-from", "127.0.0.0/29", "--allow", "127.0.0.1", "--allow", "127.0.0.3"];
-    let ftp = Dialogue::begin(1, &flags);
-    let listener = server();
-    let to = ftp.passive(&listener);
-    // The reset may come before connect(2) returns.
-    if let Ok(stranger) = dial_from("127.0.0.2", to) {
-        assert_eq!(read_to_end(&stranger), (Vec::new(), Ending::Reset));
-    }
-    let line = ftp.near().wait_line("the stranger", |message| message.starts_with("refused: an FTP data connection"));
-    assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.2:"), "{line}");
-    assert_eq!(ftp.counter("not_allowed"), 1);
-    talk(&dial_from("127.0.0.3", to).unwrap(), &accept(&listener));
-    // It is the list of clients: a server of `ftp.data_from` needs no place in it.
-    let active = server();
-    let to = ftp.active(&active);
-    let server = dial_from("127.0.0.2", to).unwrap();
-    talk(&accept(&active), &server);
-}
-
 #[test]
 fn a_silent_control_connection_stays_while_its_transfer_runs() {
-    for is_passive in MODES {
+    for form in BY_CLIENT {
         let ftp = Dialogue::begin(1, &[]);
-        let (client, server) = ftp.data(is_passive);
+        let (client, server) = ftp.data(form);
         let legs = [&ftp.client.0, &ftp.server.0].map(|end| ftp.near().other_end(end));
         let [Some(accept), Some(dial)] = legs else { return skip("pidfd_getfd(2) is not allowed here") };
         // A firewall on the way would forget a connection without packets.
         wait_until("both legs send keepalive probes", || accept.keepalive().unwrap() && dial.keepalive().unwrap());
         talk(&client, &server);
         quiet_for(&ftp.client.0, Duration::from_millis(500));
-        send_whole(server, &client, &pattern(52, 1_000_000));
+        pass_all(&server, &client, &pattern(52, 1_000_000));
         ftp.server.say("226 whole");
         assert_eq!(ftp.client.line(), "226 whole");
         ftp.still_works();
@@ -207,23 +156,22 @@ fn a_silent_control_connection_stays_while_its_transfer_runs() {
 
 #[test]
 fn a_transfer_goes_on_after_the_end_of_its_control_connection() {
-    for (is_passive, is_reset) in [(true, false), (true, true), (false, false), (false, true)] {
-        let ftp = Dialogue::begin(2, &[]);
-        let (client, server) = ftp.data(is_passive);
+    for (form, ending) in Form::ALL.into_iter().flat_map(|form| [(form, Ending::Fin), (form, Ending::Reset)]) {
+        let ftp = Dialogue::begin(2, form.flags());
+        let (client, server) = ftp.data(form);
         talk(&client, &server);
         let Dialogue { chain, client: control, server: far, .. } = ftp;
-        if is_reset {
-            reset(control.0)
-        } else {
-            drop(control)
+        match ending {
+            Ending::Reset => reset(control.0),
+            _ => drop(control),
         }
-        assert_eq!(far.ending(), if is_reset { Ending::Reset } else { Ending::Fin }, "{is_passive}, {is_reset}");
+        assert_eq!(far.ending(), ending, "{form:?}");
         drop(far);
         for relay in &chain.relays {
             wait_until("its flow has ended", || relay.counters()["flows_now"] == 1);
         }
-        send_whole(server, &client, &pattern(53, 3_000_000));
-        drop(client);
+        pass_all(&server, &client, &pattern(53, 3_000_000));
+        drop((client, server));
         for relay in &chain.relays {
             wait_until("no flow is left", || relay.counters()["flows_now"] == 0);
         }

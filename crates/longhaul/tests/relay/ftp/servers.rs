@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A kind of server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Vsftpd,
     Proftpd,
@@ -218,54 +218,36 @@ impl Client {
         given(&mut command, &input).wait_with_output().unwrap()
     }
 
-    /// Starts to fetch `name` to `file`, so slowly that it does not end within a test. For lftp and tnftp.
+    /// Starts to fetch `name` to `file`, so slowly that it does not end within a test. Not for ftplib.
     pub(crate) fn fetch_slowly(self, mode: Mode, to: SocketAddr, name: &str, file: &Path) -> Child {
         self.move_slowly(mode, to, "get", [name, file.to_str().unwrap()])
     }
 
-    /// Starts to store `file` as `name`, so slowly that it does not end within a test. For lftp and tnftp.
+    /// Starts to store `file` as `name`, so slowly that it does not end within a test. Not for ftplib.
     pub(crate) fn store_slowly(self, mode: Mode, to: SocketAddr, file: &Path, name: &str) -> Child {
         self.move_slowly(mode, to, "put", [file.to_str().unwrap(), name])
     }
 
     fn move_slowly(self, mode: Mode, to: SocketAddr, verb: &str, [from, target]: [&str; 2]) -> Child {
         match self {
+            Client::Curl => {
+                let mut curl = curl(mode);
+                match verb {
+                    "get" => curl.args(["-o", target, &url(to, from)]),
+                    _ => curl.args(["-T", from, &url(to, target)]),
+                };
+                given(curl.args(["--limit-rate", "400000"]), "")
+            }
             Client::Lftp => {
                 let commands = format!("set net:limit-rate 400000\n{verb} {from} -o {target}");
                 given(&mut lftp(mode, to, &commands), "")
             }
-            _ => {
+            Client::Tnftp => {
                 let commands = format!("rate {verb} 400000\n{verb} {from} {target}\n");
                 given(&mut tnftp(mode, to), &(tnftp_login(mode) + &commands))
             }
+            Client::Ftplib => panic!("ftplib has no limit"),
         }
-    }
-
-    /// Starts to store `pipe`, a FIFO, as `name`. The transfer halts when nobody writes to the pipe. For curl and ftplib.
-    pub(crate) fn store_from(self, mode: Mode, to: SocketAddr, pipe: &Path, name: &str) -> Child {
-        let (mut command, input) = match self {
-            Client::Curl => (curl(mode), String::new()),
-            _ => (ftplib(mode, to), format!("put {} {name}\n", pipe.display())),
-        };
-        if let Client::Curl = self {
-            command.arg("-T").arg(pipe).arg(url(to, name));
-        }
-        given(&mut command, &input)
-    }
-
-    /// Starts to fetch `name` and to write it to a pipe, the standard output of the returned process. The transfer halts when
-    /// nobody reads the pipe.
-    pub(crate) fn stream(self, mode: Mode, to: SocketAddr, name: &str) -> Child {
-        let (mut command, input) = match self {
-            Client::Curl => (curl(mode), String::new()),
-            // lftp's `cat` hangs after an error, and tnftp writes its replies to the same pipe.
-            Client::Lftp | Client::Tnftp => panic!("{self:?} cannot write to a pipe"),
-            Client::Ftplib => (ftplib(mode, to), format!("stream {name} -\n")),
-        };
-        if let Client::Curl = self {
-            command.arg(url(to, name));
-        }
-        given(&mut command, &input)
     }
 }
 
@@ -363,11 +345,6 @@ fn ftplib(mode: Mode, to: SocketAddr) -> Command {
     let passive = if mode.is_passive() { "passive" } else { "active" };
     python.args(["-c", FTPLIB, &to.ip().to_string(), &to.port().to_string(), passive]);
     python
-}
-
-/// Starts a program of `ftplib` on `input`: lines of a verb, a server's name and a file.
-pub(crate) fn start_ftplib(mode: Mode, to: SocketAddr, input: &str) -> Child {
-    given(&mut ftplib(mode, to), input)
 }
 
 /// Relays, one behind the other.
