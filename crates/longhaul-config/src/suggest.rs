@@ -37,8 +37,8 @@ fn bare(word: &str) -> &str {
 
 /// Returns the word of `known` that other programs call `word`.
 fn translated<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let here = |meant: &str| known.iter().find(|known| plain(known) == meant).copied();
-    FOREIGN.iter().filter(|(foreign, _)| *foreign == word).find_map(|(_, meant)| here(meant))
+    let (meant, _) = FOREIGN.iter().find(|(_, foreign)| foreign.contains(&word))?;
+    known.iter().find(|known| plain(known) == *meant).copied()
 }
 
 /// Returns the word of `known` that differs least from `word`, in at most one letter of three: wrong, missing, added or
@@ -59,43 +59,27 @@ fn plain(word: &str) -> String {
     word.to_lowercase().replace('_', "-")
 }
 
-/// Words of socat, HAProxy, nginx and others, each with its counterpart here. The first counterpart among the known words
-/// wins.
-const FOREIGN: &[(&str, &str)] = &[
-    ("accept-proxy", "proxy-in"),
-    ("acl", "allow"),
-    ("allowlist", "allow"),
-    ("backend", "to"),
-    ("balance", "policy"),
-    ("cc", "congestion"),
-    ("connect", "to"),
-    ("destination", "to"),
-    ("frontend", "listen"),
-    ("fwmark", "mark"),
-    ("interface", "bind-device"),
-    ("ip-hash", "source-hash"),
-    ("keepcnt", "keepalive-count"),
-    ("keepidle", "keepalive-idle"),
-    ("keepintvl", "keepalive-interval"),
-    ("least-conn", "least-flows"),
-    ("leastconn", "least-flows"),
-    ("maxseg", "mss"),
-    ("max-children", "max-flows"),
-    ("max-connections", "max-flows"),
-    ("maxconn", "max-flows"),
-    ("proxy-pass", "to"),
-    ("range", "allow"),
-    ("rcvbuf-late", "rcvbuf"),
-    ("remote", "to"),
-    ("send-proxy", "proxy-out"),
-    ("send-proxy-v2", "proxy-out"),
-    ("server", "to"),
-    ("bindtodevice", "bind-device"),
-    ("sndbuf-late", "sndbuf"),
-    ("target", "to"),
-    ("timeout", "connect-timeout"),
-    ("upstream", "to"),
-    ("whitelist", "allow"),
+/// The keys and values that have another name in socat, HAProxy, nginx and others, each with those names.
+const FOREIGN: &[(&str, &[&str])] = &[
+    ("allow", &["acl", "allowlist", "range", "whitelist"]),
+    ("bind-device", &["bindtodevice", "interface"]),
+    ("congestion", &["cc"]),
+    ("connect-timeout", &["timeout"]),
+    ("keepalive-count", &["keepcnt"]),
+    ("keepalive-idle", &["keepidle"]),
+    ("keepalive-interval", &["keepintvl"]),
+    ("least-flows", &["least-conn", "leastconn"]),
+    ("listen", &["frontend"]),
+    ("mark", &["fwmark"]),
+    ("max-flows", &["max-children", "max-connections", "maxconn"]),
+    ("mss", &["maxseg"]),
+    ("policy", &["balance"]),
+    ("proxy-in", &["accept-proxy"]),
+    ("proxy-out", &["send-proxy", "send-proxy-v2"]),
+    ("rcvbuf", &["rcvbuf-late"]),
+    ("sndbuf", &["sndbuf-late"]),
+    ("source-hash", &["ip-hash"]),
+    ("to", &["backend", "connect", "destination", "proxy-pass", "remote", "server", "target", "upstream"]),
 ];
 
 /// Words of socat that have no single counterpart, without the prefix of a system constant (docs/from-socat.md), and keys that are

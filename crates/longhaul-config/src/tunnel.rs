@@ -2,7 +2,7 @@
 //!
 //! To add a key, add a field here, a row in `keys/tunnel.rs` and the place in the relay that uses the field.
 
-use crate::options::{Leg, LegOptions, Value, key};
+use crate::options::{Leg, LegOptions, key};
 use ipnet::IpNet;
 use longhaul_core::caps::Bandwidth;
 use longhaul_core::ftp::Mode;
@@ -214,7 +214,7 @@ impl Tunnel {
 
     /// Returns whether `leg` speaks Multipath TCP.
     pub fn mptcp(&self, leg: Leg) -> bool {
-        self.options(leg).find(key::MPTCP).is_some_and(|setting| setting.value == Value::Switch(true))
+        self.options(leg).is_on(key::MPTCP)
     }
 
     /// Returns the options of `leg`.

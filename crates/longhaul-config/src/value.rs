@@ -10,6 +10,7 @@ use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Parses the address of a listener: `PORT` for every address of the host, `ADDR:PORT` or `[IPV6]:PORT`.
@@ -24,12 +25,7 @@ pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     if let Some(listen) = socat_listener(text) {
         return Err(format!("this is an address of socat; write \"{listen}\"{}", left_out(untold(text, &["bind"]))));
     }
-    let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not an address and a port; {FORM}")));
-    let (host, port_text) = apart?;
-    let port = port(port_text)?;
-    if let Some(why) = zone(host, Leg::Accept) {
-        return Err(why);
-    }
+    let (host, port) = host_and_port(text, Leg::Accept, "an address and a port", FORM)?;
     if let Ok(address) = text.parse::<SocketAddr>() {
         let mapped = match address.ip() {
             IpAddr::V6(ip) => ip.to_ipv4_mapped(),
@@ -87,12 +83,7 @@ fn unweighted(text: &str) -> Result<NextHop, String> {
     if let Some(name) = srv_name(text) {
         return name.map(NextHop::srv);
     }
-    let apart = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not a host and a port; {FORM}")));
-    let (host, port_text) = apart?;
-    let port = port(port_text)?;
-    if let Some(why) = zone(host, Leg::Dial) {
-        return Err(why);
-    }
+    let (host, port) = host_and_port(text, Leg::Dial, "a host and a port", FORM)?;
     match host.parse::<IpAddr>() {
         Ok(address) if address.is_unspecified() || address.is_multicast() => {
             Err(format!("{address} cannot be dialled; write the next hop's own address"))
@@ -183,6 +174,14 @@ pub(crate) fn policy(text: &str) -> Result<&'static Policy, String> {
     })
 }
 
+/// Parses a number in `range`; `form` says what to write.
+///
+/// # Errors
+/// The text is not a number, or the number is not in `range`.
+pub(crate) fn number<N: FromStr + PartialOrd>(text: &str, range: RangeInclusive<N>, form: &str) -> Result<N, String> {
+    text.replace('_', "").parse().ok().filter(|number| range.contains(number)).ok_or_else(|| form.into())
+}
+
 /// Parses a maximum number of flows, 1 or more.
 ///
 /// # Errors
@@ -232,17 +231,6 @@ pub(crate) fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String
 /// The text is not a time from 100 ms to 1 h.
 pub(crate) fn check_interval(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(100)..=Duration::from_secs(3600), "write a time from 100ms to 1h, such as \"5s\"")
-}
-
-/// Parses the number of checks in a row that change the state of a next hop.
-///
-/// # Errors
-/// The text is not a number from 1 to 100.
-pub(crate) fn checks(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(count @ 1..=100) => Ok(count),
-        _ => Err("write a number of checks from 1 to 100".into()),
-    }
 }
 
 /// Parses the time that a drain waits; `0` means that it does not wait.
@@ -362,6 +350,19 @@ fn socat_address(text: &str) -> Option<&str> {
     let plain = ["TCP", "TCP4", "TCP6", "TCP-CONNECT", "TCP4-CONNECT", "TCP6-CONNECT"];
     let is_socat = plain.iter().any(|known| known.eq_ignore_ascii_case(kind)) && rest.contains(':');
     is_socat.then(|| rest.split(',').next()).flatten()
+}
+
+/// Parses the host, without brackets, and the port of `text`, which should be `what`, as `form` says. The host is for `leg`.
+///
+/// # Errors
+/// It has another form, or the host has a zone.
+fn host_and_port<'a>(text: &'a str, leg: Leg, what: &str, form: &str) -> Result<(&'a str, u16), String> {
+    let (host, port_text) = split(text).ok_or_else(|| bare_v6(text).unwrap_or(format!("it is not {what}; {form}")))?;
+    let port = port(port_text)?;
+    match zone(host, leg) {
+        Some(why) => Err(why),
+        None => Ok((host, port)),
+    }
 }
 
 /// Splits `text` into the host, without brackets, and the port. Returns `None` unless there is exactly one colon outside of

@@ -14,6 +14,7 @@
 //! This module finds the end of a header and bounds its length. The crate `ppp` reads and writes its fields.
 
 use longhaul_units::show_duration;
+use ppp::v2::{IPv4, IPv6};
 use ppp::{v1, v2};
 use std::fmt;
 use std::net::SocketAddr;
@@ -80,11 +81,6 @@ pub enum Bad {
 pub const MAX_BYTES: usize = 4096;
 
 impl Version {
-    /// Returns the version with this name, `v1` or `v2`.
-    pub fn named(name: &str) -> Option<Version> {
-        [Version::V1, Version::V2].into_iter().find(|version| version.name() == name)
-    }
-
     /// Returns its name: `v1` or `v2`.
     pub fn name(self) -> &'static str {
         match self {
@@ -150,14 +146,8 @@ fn read_v1(bytes: &[u8]) -> Result<Option<Header>, Bad> {
     }
     let ends = match header.addresses {
         v1::Addresses::Unknown => None,
-        v1::Addresses::Tcp4(ip) => Some(Ends {
-            client: (ip.source_address, ip.source_port).into(),
-            to: (ip.destination_address, ip.destination_port).into(),
-        }),
-        v1::Addresses::Tcp6(ip) => Some(Ends {
-            client: (ip.source_address, ip.source_port).into(),
-            to: (ip.destination_address, ip.destination_port).into(),
-        }),
+        v1::Addresses::Tcp4(ip) => Some(ends_v4(ip)),
+        v1::Addresses::Tcp6(ip) => Some(ends_v6(ip)),
     };
     Ok(Some(Header { bytes: line.len(), ends }))
 }
@@ -171,17 +161,25 @@ fn read_v2(bytes: &[u8]) -> Result<Option<Header>, Bad> {
     let Some(bytes) = bytes.get(..whole) else { return Ok(None) };
     let header = v2::Header::try_from(bytes).map_err(|_| Bad::Malformed)?;
     let ends = match (header.command, header.protocol, header.addresses) {
-        (v2::Command::Proxy, v2::Protocol::Stream, v2::Addresses::IPv4(ip)) => Some(Ends {
-            client: (ip.source_address, ip.source_port).into(),
-            to: (ip.destination_address, ip.destination_port).into(),
-        }),
-        (v2::Command::Proxy, v2::Protocol::Stream, v2::Addresses::IPv6(ip)) => Some(Ends {
-            client: (ip.source_address, ip.source_port).into(),
-            to: (ip.destination_address, ip.destination_port).into(),
-        }),
+        (v2::Command::Proxy, v2::Protocol::Stream, v2::Addresses::IPv4(ip)) => Some(ends_v4(ip)),
+        (v2::Command::Proxy, v2::Protocol::Stream, v2::Addresses::IPv6(ip)) => Some(ends_v6(ip)),
         _ => None,
     };
     Ok(Some(Header { bytes: whole, ends }))
+}
+
+fn ends_v4(ip: IPv4) -> Ends {
+    Ends {
+        client: (ip.source_address, ip.source_port).into(),
+        to: (ip.destination_address, ip.destination_port).into(),
+    }
+}
+
+fn ends_v6(ip: IPv6) -> Ends {
+    Ends {
+        client: (ip.source_address, ip.source_port).into(),
+        to: (ip.destination_address, ip.destination_port).into(),
+    }
 }
 
 /// Returns a header for a client's connection, at most 107 bytes. IPv4-mapped IPv6 addresses are written as IPv4. The

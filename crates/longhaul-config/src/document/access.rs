@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn refused(path: &Path) -> String {
     let user = fs::metadata("/proc/self").map(|own| own.uid());
     let who = user.as_ref().map_or("this user".into(), |uid| person(*uid));
-    let Some(Closed { path, found, right }) = closed(path) else {
+    let Some((path, found, (letter, bit))) = closed(path) else {
         return format!("{who} may not read it; read it as root");
     };
     let (shown, mode) = (path.display(), found.permissions().mode() & 0o7777);
@@ -16,53 +16,27 @@ pub(super) fn refused(path: &Path) -> String {
     let is_owner = user.is_ok_and(|uid| uid == found.uid());
     let (class, shift) = if is_owner { ('u', 6) } else { ('o', 0) };
     let refusal = format!("{who} may not read it; {shown} belongs to {owner} with mode {mode:04o}");
-    match mode >> shift & right.bit() {
-        0 => format!("{refusal}; run as root: chmod {class}+{} {shown}", right.letter()),
+    match mode >> shift & bit {
+        0 => format!("{refusal}; run as root: chmod {class}+{letter} {shown}"),
         // The mode allows it, so chmod would not help.
         _ => format!("{refusal}, which allows it: look for an ACL (getfacl {shown}), SELinux or AppArmor"),
     }
 }
 
-/// A file or directory that prevents the reading of a file.
-struct Closed {
-    path: PathBuf,
-    found: Metadata,
-    right: Right,
-}
+/// A right: its letter for chmod(1), and its bit among the three bits of a class (user, group, others).
+type Right = (char, u32);
 
-/// A missing right.
-#[derive(Clone, Copy)]
-enum Right {
-    /// Right to read a file.
-    Read,
-    /// Right to enter a directory.
-    Enter,
-}
+/// Right to read a file.
+const READ: Right = ('r', 4);
+/// Right to enter a directory.
+const ENTER: Right = ('x', 1);
 
-impl Right {
-    fn letter(self) -> char {
-        match self {
-            Right::Read => 'r',
-            Right::Enter => 'x',
-        }
-    }
-
-    /// Returns the bit of this right among the three bits of a class (user, group, others).
-    fn bit(self) -> u32 {
-        match self {
-            Right::Read => 4,
-            Right::Enter => 1,
-        }
-    }
-}
-
-/// Returns the file itself, or the first directory above it that this process cannot enter.
-fn closed(path: &Path) -> Option<Closed> {
+/// Returns the file itself, or the first directory above it that this process cannot enter, and the missing right.
+fn closed(path: &Path) -> Option<(PathBuf, Metadata, Right)> {
     // path_resolution(7): stat needs no right on the file itself, but x on every directory above it.
     let path = std::path::absolute(path).ok()?;
     let (nth, found) = path.ancestors().enumerate().find_map(|(nth, path)| Some((nth, fs::metadata(path).ok()?)))?;
-    let right = if nth == 0 { Right::Read } else { Right::Enter };
-    Some(Closed { path: path.ancestors().nth(nth)?.into(), found, right })
+    Some((path.ancestors().nth(nth)?.into(), found, if nth == 0 { READ } else { ENTER }))
 }
 
 /// Describes the user `uid`: `user longhaul (uid 61234, a dynamic user of systemd)`.

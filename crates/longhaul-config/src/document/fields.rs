@@ -129,7 +129,7 @@ pub fn fields_or<K: Field>(
             continue;
         }
         if let Some(first) = spellings.earlier(name, span.start) {
-            findings.error(span, format!("{}{name}: {}", shape.prefix, twice(name, first)));
+            findings.error(span, format!("{}{name}: {}", shape.prefix, twice(first)));
             continue;
         }
         let Some(key) = shape.keys.iter().find(|key| same_key(key.name(), name)) else {
@@ -204,12 +204,9 @@ impl<'t> Spellings<'t> {
     }
 }
 
-/// Returns a clause about the key `name` in a table that already has the key, spelled `first`.
-pub fn twice(name: &str, first: &str) -> String {
-    match name == first {
-        true => "this key is already set; write it once".into(),
-        false => format!("this key is already set, as {first}; write it once"),
-    }
+/// Returns a clause about a key in a table that already has it, spelled `first`. Equal spellings are an error of TOML.
+pub fn twice(first: &str) -> String {
+    format!("this key is already set, as {first}; write it once")
 }
 
 fn unknown<K: Field>(shape: &Shape<K>, name: &str) -> String {
@@ -262,7 +259,7 @@ pub fn inner<K: Field>(keys: &[K], given: &Written<'_>, model: &mut K::Model) ->
         let shown: String = name.chars().take(40).collect();
         let wrong = |text: String| Fault { below: format!(".{shown}"), span: value.span(), text };
         if let Some(first) = spellings.earlier(name, key.span().start) {
-            faults.push(wrong(twice(name, first)));
+            faults.push(wrong(twice(first)));
             continue;
         }
         let Some(key) = keys.iter().find(|key| same_key(key.name(), name)) else {

@@ -152,20 +152,9 @@ fn open_list(text: &str, line: &Line<'_>) -> Option<usize> {
 
 /// Returns how many more brackets of lists a line begins than it ends, outside of texts and comments.
 fn brackets(line: &str) -> i64 {
-    let mut quote = None;
-    let mut depth = 0;
-    for char in line.chars() {
-        match (quote, char) {
-            (Some(end), char) if char == end => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(char),
-            (None, '#') => break,
-            (None, '[') => depth += 1,
-            (None, ']') => depth -= 1,
-            (None, _) => {}
-        }
-    }
-    depth
+    let outside: String = line.split(['"', '\'']).step_by(2).collect();
+    let code = outside.split('#').next().unwrap_or_default();
+    code.matches('[').count() as i64 - code.matches(']').count() as i64
 }
 
 /// Returns `text` without the comment at its end.

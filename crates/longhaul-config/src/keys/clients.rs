@@ -21,7 +21,7 @@ pub(super) const PROXY_IN: Row<Tunnel> = Row {
                --allow is required beside it, and names the relays and load balancers that send the header. A connection \
                without a valid header within 5 seconds is reset.",
     }),
-    value: KeyValue::One(|tunnel, text| accepts(text).map(|accepts| tunnel.proxy_in = Some(accepts))),
+    value: KeyValue::One(|tunnel, text| value::word(text, ACCEPTS).map(|accepts| tunnel.proxy_in = Some(accepts))),
     show: |tunnel| Some(format!("takes the client from a PROXY header ({})", tunnel.proxy_in?.name())),
     check: without_allow,
     doc: "Version of the PROXY header with which each connection must begin: `\"v1\"`, `\"v2\"` or `\"any\"`. The header \
@@ -41,7 +41,7 @@ pub(super) const PROXY_OUT: Row<Tunnel> = Row {
         long: "v1 or v2. Each connection to the next hop begins with a header of the PROXY protocol, which has the \
                client's address and the address that the client connected to. The next hop must expect it.",
     }),
-    value: KeyValue::One(|tunnel, text| version(text).map(|version| tunnel.proxy_out = Some(version))),
+    value: KeyValue::One(|tunnel, text| value::word(text, VERSIONS).map(|version| tunnel.proxy_out = Some(version))),
     show: |tunnel| Some(format!("sends a PROXY header first ({})", tunnel.proxy_out?.name())),
     check: no_remarks,
     doc: "Version of the PROXY header with which each connection to the next hop begins: `\"v1\"` or `\"v2\"`. The next \
@@ -120,27 +120,10 @@ fn without_allow(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     vec![Remark::error(key, text)]
 }
 
-/// Parses the PROXY headers that a tunnel accepts: `v1`, `v2` or `any`.
-///
-/// # Errors
-/// The text is none of these.
-fn accepts(text: &str) -> Result<Accepts, String> {
-    Accepts::named(text).ok_or_else(|| "write \"v1\", \"v2\" or \"any\"".into())
-}
-
-/// Parses the PROXY header that a tunnel sends: `v1` or `v2`.
-///
-/// # Errors
-/// The text is neither.
-fn version(text: &str) -> Result<Version, String> {
-    Version::named(text).ok_or_else(|| "write \"v1\" or \"v2\"".into())
-}
-
-/// Parses a maximum number of new flows a second, 1 to [`MAX_RATE`].
-///
-/// # Errors
-/// The text is not a number, or it is out of range.
 fn new_flows(text: &str) -> Result<u32, String> {
-    let rate = text.replace('_', "").parse().ok().filter(|rate| (1..=MAX_RATE).contains(rate));
-    rate.ok_or_else(|| format!("write a number of flows from 1 to {MAX_RATE}, or leave it out for no limit"))
+    let form = format!("write a number of flows from 1 to {MAX_RATE}, or leave it out for no limit");
+    value::number(text, 1..=MAX_RATE, &form)
 }
+
+const VERSIONS: &[(&str, Version)] = &[("v1", Version::V1), ("v2", Version::V2)];
+const ACCEPTS: &[(&str, Accepts)] = &[("v1", Accepts::V1), ("v2", Accepts::V2), ("any", Accepts::Any)];

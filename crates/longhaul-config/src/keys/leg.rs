@@ -20,7 +20,7 @@ pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> R
     for (key, value) in table {
         let name = key.get_ref();
         let set = match (spellings.earlier(name, key.span().start), scalar(value.get_ref())) {
-            (Some(first), _) => Err(twice(name, first)),
+            (Some(first), _) => Err(twice(first)),
             (None, Some(text)) => options.set(leg, name, &text),
             (None, None) => Err(format!("it is {}; write one value", kind(value.get_ref()))),
         };

@@ -133,7 +133,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         default: KeyDefault::Value("2"),
         example: "3",
         flag: None,
-        value: KeyValue::One(|tunnel, text| value::checks(text).map(|count| tunnel.check.rise = count)),
+        value: KeyValue::One(|tunnel, text| checks(text).map(|count| tunnel.check.rise = count)),
         show: no_line,
         check: no_remarks,
         doc: "Number of good checks in a row after which a next hop is dialled again, 1 to 100.",
@@ -143,7 +143,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         default: KeyDefault::Value("3"),
         example: "2",
         flag: None,
-        value: KeyValue::One(|tunnel, text| value::checks(text).map(|count| tunnel.check.fall = count)),
+        value: KeyValue::One(|tunnel, text| checks(text).map(|count| tunnel.check.fall = count)),
         show: no_line,
         check: no_remarks,
         doc: "Number of failed checks in a row after which a next hop is no longer dialled, 1 to 100.",
@@ -422,15 +422,13 @@ fn other_family(tunnel: &Tunnel) -> Vec<Remark> {
     text.map(|text| Remark::error("source", text)).into_iter().collect()
 }
 
-/// Parses the number of relays after this one, 0 to [`MAX_HOPS`].
-///
-/// # Errors
-/// The text is not such a number.
+fn checks(text: &str) -> Result<u32, String> {
+    value::number(text, 1..=100, "write a number of checks from 1 to 100")
+}
+
 fn verify_hops(text: &str) -> Result<u8, String> {
-    let hops = text.parse().ok().filter(|hops| *hops <= MAX_HOPS);
-    hops.ok_or_else(|| {
-        format!("write the number of relays after this one, 0 to {MAX_HOPS}; 0 if it dials the final host")
-    })
+    let form = format!("write the number of relays after this one, 0 to {MAX_HOPS}; 0 if it dials the final host");
+    value::number(text, 0..=MAX_HOPS, &form)
 }
 
 const CHECKS: &[(&str, Option<CheckBy>)] =

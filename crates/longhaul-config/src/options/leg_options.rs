@@ -71,7 +71,7 @@ impl LegOptions {
 
     /// Returns whether the relay dials with the client's first bytes in the SYN (`dial.fastopen`).
     pub fn fast_open(&self) -> bool {
-        self.find(key::FASTOPEN).is_some_and(|setting| setting.value == Value::Switch(true))
+        self.is_on(key::FASTOPEN)
     }
 
     /// Returns whether the relay itself adjusts the leg's keepalive during a flow. It does so if no keepalive option is
@@ -89,10 +89,7 @@ impl LegOptions {
 
     /// Returns the maximum silence of a half-open flow (`linger-half-open`); `None` means no limit.
     pub fn linger_half_open(&self) -> Option<Duration> {
-        match self.find(key::LINGER_HALF_OPEN)?.value {
-            Value::Number(millis) => Some(Duration::from_millis(millis)),
-            _ => None,
-        }
+        self.number(key::LINGER_HALF_OPEN).map(Duration::from_millis)
     }
 
     /// Returns the interface of the leg (`bind-device`); `None` means any.
@@ -105,10 +102,16 @@ impl LegOptions {
 
     /// Returns the maximum rate of the leg's packets (`max-pacing-rate`); `None` means no limit.
     pub fn max_pacing_rate(&self) -> Option<Rate> {
-        match self.find(key::MAX_PACING_RATE)?.value {
-            Value::Number(bits) => Some(Rate(bits)),
-            _ => None,
-        }
+        self.number(key::MAX_PACING_RATE).map(Rate)
+    }
+
+    /// Returns whether the switch `key` is on.
+    pub(crate) fn is_on(&self, key: &str) -> bool {
+        self.find(key).is_some_and(|setting| setting.value == Value::Switch(true))
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        if let Value::Number(number) = self.find(key)?.value { Some(number) } else { None }
     }
 
     /// Sets `key` on `leg` to the value parsed from `text`.

@@ -58,6 +58,7 @@
 //! | ---: | ---: | --- |
 //! | 36 | 32 | HMAC-SHA256 |
 
+use crate::wire::Fault;
 use crate::wire::probe::{Nonce, VERSION};
 use crate::wire::proof::{Challenge, Mac};
 
@@ -169,17 +170,6 @@ pub struct Proof {
     pub nonce: Nonce,
     /// Depends on the key and on the challenge.
     pub mac: Mac,
-}
-
-/// Why a frame cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// It is of another version.
-    Version(u8),
-    /// Its checksum is wrong.
-    Checksum,
-    /// Its length does not fit its kind, or a field has no meaning.
-    Form,
 }
 
 impl Frame {
