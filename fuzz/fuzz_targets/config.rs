@@ -7,11 +7,15 @@ use libfuzzer_sys::fuzz_target;
 use longhaul_config::Severity;
 
 fuzz_target!(|text: &str| {
-    let (config, problems) = longhaul_config::read(text);
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let read = longhaul_config::parse("longhaul.toml", text);
+    let (config, messages) = match read {
+        Ok(loaded) => (Some(loaded.config), loaded.warnings),
+        Err(refused) => (None, refused.messages),
+    };
+    let errors = messages.iter().filter(|message| message.severity == Severity::Error).count();
     assert_eq!(config.is_none(), errors > 0);
-    for problem in &problems {
-        assert!(!problem.message("longhaul.toml").to_string().contains(['\n', '\u{1b}']), "{problem:?}");
+    for message in &messages {
+        assert!(!message.to_string().contains(['\n', '\u{1b}']), "{message:?}");
     }
     if let Some(config) = config {
         assert!(!config.tunnels.is_empty());

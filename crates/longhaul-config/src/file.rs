@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::document::{self, Message, Refused};
-use crate::read::{self, read};
+use crate::read;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -34,17 +34,13 @@ pub fn load_from(name: &str, source: impl Read) -> Result<Loaded, Refused> {
     parse(name, &document::text_from(name, source)?)
 }
 
-/// Parses a file's `text`; messages call the file `name`.
+/// Parses a file's `text`; messages call the file `name`. Never panics, whatever the text.
 ///
 /// # Errors
 /// As [`load`].
 pub fn parse(name: &str, text: &str) -> Result<Loaded, Refused> {
-    let (config, problems) = read(text);
-    let messages = problems.iter().map(|problem| problem.message(name)).collect();
-    match config {
-        Some(config) => Ok(Loaded { config, warnings: messages }),
-        None => Err(Refused { messages }),
-    }
+    let (config, warnings) = document::read(name, text, read::whole)?;
+    Ok(Loaded { config, warnings })
 }
 
 /// Returns the control socket that the file at `path` names, even if the file has errors elsewhere. Returns `None` if it

@@ -21,9 +21,8 @@ mod tunnel;
 pub mod value;
 
 pub use config::{Admin, Config, Probe, Resolver};
-pub use document::{Message, Place, Problem, Refused, Severity};
+pub use document::{Message, Refused, Severity};
 pub use file::{DEFAULT_PATH, Loaded, control_socket, load, load_from, parse};
 pub use keys::{Remark, Syntax, daemon_remarks, remarks};
-pub use read::read;
 pub use summary::summary;
 pub use tunnel::{Check, CheckBy, Ftp, NextHop, Protocol, Tunnel};

@@ -1,7 +1,7 @@
 //! Walks a config file, table by table, and compares its tunnels.
 
 use crate::config::{Admin, Config, Probe};
-use crate::document::{self, Field, Findings, Places, Problem, Severity, Shape, Written, fields_or, kind};
+use crate::document::{self, Field, Findings, Places, Severity, Shape, Written, fields, kind};
 use crate::keys::{self, ADMIN, DAEMON, PROBE, Remark, Row, Syntax, TUNNEL};
 use crate::loops;
 use crate::tunnel::Tunnel;
@@ -10,12 +10,6 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use toml::de::{DeTable, DeValue};
-
-/// Reads a config file's text. Returns the configuration, or `None` if the text has an error, and all errors, warnings and
-/// notes in the order of the file. Never panics, whatever the text.
-pub fn read(text: &str) -> (Option<Config>, Vec<Problem>) {
-    document::read(text, whole)
-}
 
 /// Returns the control socket that a config file's text names, even if the text has errors elsewhere.
 pub(crate) fn control_socket(text: &str) -> Option<PathBuf> {
@@ -27,13 +21,13 @@ pub(crate) fn control_socket(text: &str) -> Option<PathBuf> {
     admin.socket
 }
 
-fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
+/// Reads a whole file. If `findings` has an error then, the result is of no use.
+pub(crate) fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     let mut config = Config::default();
-    let shape = Shape { prefix: "", keys: DAEMON, tables: TABLES };
-    let places = fields_or(findings, &shape, root, &mut config, keys::elsewhere);
-    let admin = root.get("admin").and_then(|given| section(findings, given, &ADMIN_SECTION, &mut config.admin));
+    let places = fields(findings, &DAEMON_SHAPE, root, &mut config);
+    let admin = root.get("admin").and_then(|given| section(findings, given, &ADMIN_SHAPE, &mut config.admin));
     let http = admin.and_then(|places| places.find("listen"));
-    let _ = root.get("probe").and_then(|given| section(findings, given, &PROBE_SECTION, &mut config.probe));
+    let _ = root.get("probe").and_then(|given| section(findings, given, &PROBE_SHAPE, &mut config.probe));
     match root.get("tunnel") {
         Some(given) => tunnels(findings, given, &mut config),
         None if findings.errors() > 0 => {}
@@ -49,23 +43,21 @@ fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>) -> Config {
     config
 }
 
-/// Keys of a table such as `[admin]`, and the prefix of their names.
-struct Section<M: 'static> {
-    prefix: &'static str,
-    rows: &'static [Row<M>],
-}
-
-/// Reads the table of `section` into `model`. Returns the places of its keys.
-fn section<M>(findings: &mut Findings<'_>, given: &Written<'_>, section: &Section<M>, model: &mut M) -> Option<Places> {
-    let Section { prefix, rows } = *section;
+/// Reads a table such as `[admin]`, which has this `shape`, into `model`. Returns the places of its keys.
+fn section<M>(
+    findings: &mut Findings<'_>,
+    given: &Written<'_>,
+    shape: &Shape<Row<M>>,
+    model: &mut M,
+) -> Option<Places> {
+    let prefix = shape.prefix;
     let DeValue::Table(table) = given.get_ref() else {
         let name = prefix.trim_end_matches('.');
         findings.error(given.span(), format!("{name} is {}; write [{name}]", kind(given.get_ref())));
         return None;
     };
-    let shape = Shape { prefix, keys: rows, tables: &[] };
-    let places = fields_or(findings, &shape, table, model, keys::elsewhere);
-    for remark in rows.iter().flat_map(|row| (row.check)(model, Syntax::File)) {
+    let places = fields(findings, shape, table, model);
+    for remark in shape.keys.iter().flat_map(|row| (row.check)(model, Syntax::File)) {
         let place = places.find(&remark.key).unwrap_or(given.span());
         let text = format!("{prefix}{} = {}: {}", remark.key, findings.written(&place), remark.text);
         findings.add(remark.severity, Some(place), text);
@@ -113,8 +105,7 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
     // Placeholders for the required keys. If one of them is missing, the whole configuration is dropped.
     let mut tunnel = Tunnel::new("", SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), Vec::new());
     let errors = findings.errors();
-    let shape = Shape { prefix: "", keys: TUNNEL, tables: &[] };
-    let places = fields_or(findings, &shape, table, &mut tunnel, keys::elsewhere);
+    let places = fields(findings, &TUNNEL_SHAPE, table, &mut tunnel);
     document::required(findings, TUNNEL, "[[tunnel]]", table, span.clone());
     // A tunnel with errors holds placeholders, and remarks about those would mislead.
     if findings.errors() == errors {
@@ -200,8 +191,12 @@ fn no_tunnel() -> String {
 /// The key of `[admin]` that names the control socket.
 const SOCKET: &str = "socket";
 
-/// The tables of a file besides its keys.
-const TABLES: &[(&str, &str)] = &[("tunnel", "[[tunnel]]"), ("admin", "[admin]"), ("probe", "[probe]")];
+const DAEMON_SHAPE: Shape<Row<Config>> =
+    Shape { tables: &[("tunnel", "[[tunnel]]"), ("admin", "[admin]"), ("probe", "[probe]")], ..shape("", DAEMON) };
+const TUNNEL_SHAPE: Shape<Row<Tunnel>> = shape("", TUNNEL);
+const ADMIN_SHAPE: Shape<Row<Admin>> = shape("admin.", ADMIN);
+const PROBE_SHAPE: Shape<Row<Probe>> = shape("probe.", PROBE);
 
-const ADMIN_SECTION: Section<Admin> = Section { prefix: "admin.", rows: ADMIN };
-const PROBE_SECTION: Section<Probe> = Section { prefix: "probe.", rows: PROBE };
+const fn shape<M>(prefix: &'static str, keys: &'static [Row<M>]) -> Shape<Row<M>> {
+    Shape { prefix, keys, tables: &[], elsewhere: keys::elsewhere }
+}

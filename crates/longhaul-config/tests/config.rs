@@ -1,7 +1,7 @@
 //! A corpus of good and bad config files. The messages about each file are checked-in text beside it.
 //! `UPDATE=1 cargo test -p longhaul-config --test config` writes the current messages; read the diff.
 
-use longhaul_config::{Loaded, Refused};
+use longhaul_config::{Loaded, Message, Refused, Severity};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -87,14 +87,16 @@ fn a_file_that_cannot_be_read_says_why() {
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC*") {
-        let _ = longhaul_config::read(&text);
+        let _ = longhaul_config::parse("any", &text);
     }
 
     #[test]
     fn no_mix_of_config_words_panics(words in prop::collection::vec(prop::sample::select(WORDS), 0..40)) {
-        let (config, problems) = longhaul_config::read(&words.concat());
-        let errors = problems.iter().filter(|problem| problem.severity == longhaul_config::Severity::Error).count();
-        prop_assert_eq!(config.is_none(), errors > 0);
+        let read = longhaul_config::parse("mix", &words.concat());
+        let is_refused = read.is_err();
+        let messages = read.map_or_else(|refused| refused.messages, |loaded| loaded.warnings);
+        let is_error = |message: &Message| message.severity == Severity::Error;
+        prop_assert_eq!(is_refused, messages.iter().any(is_error));
     }
 
     #[test]
@@ -102,8 +104,8 @@ proptest! {
         let all: Vec<_> = corpus("good").into_iter().map(|(path, _)| path).collect();
         let text = fs::read_to_string(&all[file % all.len()]).expect("a readable file");
         let at = text.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(text.len());
-        let _ = longhaul_config::read(&text[..at]);
-        let _ = longhaul_config::read(&format!("{}{put}{}", &text[..at], &text[at..]));
+        let _ = longhaul_config::parse("cut", &text[..at]);
+        let _ = longhaul_config::parse("put", &format!("{}{put}{}", &text[..at], &text[at..]));
     }
 }
 

@@ -99,6 +99,9 @@ pub struct Shape<K: 'static> {
     pub keys: &'static [K],
     /// Inner tables that are read elsewhere: name, and form in the file.
     pub tables: &'static [(&'static str, &'static str)],
+    /// Returns where a misplaced key belongs and what to write there; `None` for a word that is no key. Called with the key and
+    /// the first line in brackets of the file, if it has one.
+    pub elsewhere: fn(&str, Option<&str>) -> Option<String>,
 }
 
 /// Reads every key of `table` into `model`.
@@ -107,18 +110,6 @@ pub fn fields<K: Field>(
     shape: &Shape<K>,
     table: &DeTable<'_>,
     model: &mut K::Model,
-) -> Places {
-    fields_or(findings, shape, table, model, |_, _| None)
-}
-
-/// Like [`fields`]; for a misplaced key, `elsewhere` may say where it belongs and what to write there. It is called with the
-/// key and the first line in brackets of the file, if it has one.
-pub fn fields_or<K: Field>(
-    findings: &mut Findings<'_>,
-    shape: &Shape<K>,
-    table: &DeTable<'_>,
-    model: &mut K::Model,
-    elsewhere: impl Fn(&str, Option<&str>) -> Option<String>,
 ) -> Places {
     let mut places = Places { spans: HashMap::new() };
     let entries = entries(shape, table);
@@ -133,7 +124,7 @@ pub fn fields_or<K: Field>(
             continue;
         }
         let Some(key) = shape.keys.iter().find(|key| same_key(key.name(), name)) else {
-            let text = elsewhere(name, findings.first_header().as_deref())
+            let text = (shape.elsewhere)(name, findings.first_header().as_deref())
                 .map(|text| format!("{}{name}: {text}", shape.prefix));
             findings.error(span, text.unwrap_or_else(|| unknown(shape, name)));
             continue;

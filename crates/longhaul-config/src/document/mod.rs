@@ -12,23 +12,35 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use fields::{
-    Fault, Field, Key, Places, Shape, Spellings, Written, fault, fields, fields_or, inner, key, kind, one, required,
-    same_key, scalar, several, twice,
+    Fault, Field, Key, Places, Shape, Spellings, Written, fault, fields, inner, key, kind, one, required, same_key,
+    scalar, several, twice,
 };
-pub use problem::{Findings, Message, Place, Problem, Refused, Severity};
+pub use problem::{Findings, Message, Refused, Severity};
 
-/// Reads a file's text with `whole`. Returns the result of `whole`, or `None` if the text has an error, and all errors,
-/// warnings and notes in the order of the file. Never panics, whatever the text.
-pub fn read<T>(text: &str, whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -> T) -> (Option<T>, Vec<Problem>) {
-    let mut findings = Findings::new(text);
+/// Reads a file's text with `whole`; messages call the file `name`. Returns the result of `whole`, and the warnings and notes. Never
+/// panics, whatever the text.
+///
+/// # Errors
+/// The text has an error. [`Refused`] holds all errors, warnings and notes.
+pub fn read<T>(
+    name: &str,
+    text: &str,
+    whole: impl FnOnce(&mut Findings<'_>, &DeTable<'_>) -> T,
+) -> Result<(T, Vec<Message>), Refused> {
+    let mut findings = Findings::new(name, text);
     let (root, errors) = DeTable::parse_recoverable(text);
     for mistake in syntax::mistakes(text, &errors) {
         findings.error(mistake.at..mistake.at, mistake.text);
     }
     findings.find_first_header(root.get_ref());
     // The parser can only guess the meaning of a broken file. Errors in the guess would not be the writer's.
-    let read = if errors.is_empty() { Some(whole(&mut findings, root.get_ref())) } else { None };
-    (read.filter(|_| findings.errors() == 0), findings.in_order())
+    let read = errors.is_empty().then(|| whole(&mut findings, root.get_ref()));
+    let read = read.filter(|_| findings.errors() == 0);
+    let messages = findings.in_order();
+    match read {
+        Some(read) => Ok((read, messages)),
+        None => Err(Refused { messages }),
+    }
 }
 
 /// Returns the text of the file at `path`. `hint` tells what to do if there is no such file.

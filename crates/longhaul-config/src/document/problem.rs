@@ -1,4 +1,4 @@
-//! The errors, warnings and notes about a file, with their places.
+//! The messages about a file, with their places.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,35 +16,24 @@ pub enum Severity {
     Note,
 }
 
-/// An error, warning or note about a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// Severity of the problem.
-    pub severity: Severity,
-    /// Place of the problem; `None` if it concerns the whole file.
-    pub at: Option<Place>,
-    /// The key, its value as written, what is wrong and what to write instead.
-    pub text: String,
-}
-
 /// A place in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+#[derive(Clone, Copy)]
+struct Place {
     /// Line, from 1.
-    pub line: usize,
+    line: usize,
     /// Column in characters, from 1.
-    pub column: usize,
+    column: usize,
 }
 
-/// A problem with the name of its file. [`Display`](fmt::Display) writes one line with the severity as a word,
+/// An error, warning or note about a file. [`Display`](fmt::Display) writes one line with the severity as a word,
 /// `longhaul.toml:3:10: error: listen = "x": ..`. The log has a level instead of the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Severity of the problem.
     pub severity: Severity,
-    /// The file with line and column, or the flag.
+    /// The file with line and column, the file alone if the whole file is meant, or the flag.
     pub place: String,
-    /// Names the mistake and what to write instead.
+    /// The key, its value as written, what is wrong and what to write instead.
     pub text: String,
 }
 
@@ -70,17 +59,6 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-impl Problem {
-    /// Returns the message about the file called `file`.
-    pub fn message(&self, file: &str) -> Message {
-        let place = match self.at {
-            Some(Place { line, column }) => format!("{file}:{line}:{column}"),
-            None => file.to_string(),
-        };
-        Message { severity: self.severity, place, text: self.text.clone() }
-    }
-}
-
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.place, self.severity, self.text)
@@ -97,8 +75,9 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A file's text and its problems.
+/// A file's name and text, and the messages about it.
 pub struct Findings<'t> {
+    name: &'t str,
     text: &'t str,
     /// Offset of each line's first byte.
     lines: Vec<usize>,
@@ -107,23 +86,27 @@ pub struct Findings<'t> {
     last: Cell<(usize, usize)>,
     /// The first line in brackets, such as `[admin]`, without what follows the brackets.
     first_header: Option<Range<usize>>,
-    found: Vec<(usize, Problem)>,
+    /// Each with the byte that it is about.
+    found: Vec<(usize, Message)>,
 }
 
 impl<'t> Findings<'t> {
-    /// Returns empty findings about `text`.
-    pub fn new(text: &'t str) -> Findings<'t> {
+    /// Returns empty findings about `text`. Messages call the file `name`.
+    pub(super) fn new(name: &'t str, text: &'t str) -> Findings<'t> {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Findings { text, lines, last: Cell::new((0, 1)), first_header: None, found: Vec::new() }
+        Findings { name, text, lines, last: Cell::new((0, 1)), first_header: None, found: Vec::new() }
     }
 
-    /// Adds a problem at `span`, or about the whole file.
+    /// Adds a message about `span`, or about the whole file.
     pub fn add(&mut self, severity: Severity, span: Option<Range<usize>>, mut text: String) {
         // A message is one line. Control characters from the file must not reach the reader's terminal.
         text.retain(|c| !c.is_control());
         let start = span.as_ref().map_or(usize::MAX, |span| span.start);
-        let at = span.map(|span| self.place(span.start));
-        self.found.push((start, Problem { severity, at, text }));
+        let place = match span.map(|span| self.place(span.start)) {
+            Some(Place { line, column }) => format!("{}:{line}:{column}", self.name),
+            None => self.name.into(),
+        };
+        self.found.push((start, Message { severity, place, text }));
     }
 
     /// Adds an error at `span`.
@@ -188,13 +171,13 @@ impl<'t> Findings<'t> {
 
     /// Returns the number of errors so far.
     pub fn errors(&self) -> usize {
-        self.found.iter().filter(|(_, problem)| problem.severity == Severity::Error).count()
+        self.found.iter().filter(|(_, message)| message.severity == Severity::Error).count()
     }
 
-    /// Returns all problems in the order of the file.
-    pub fn in_order(mut self) -> Vec<Problem> {
+    /// Returns all messages in the order of the file.
+    pub(super) fn in_order(mut self) -> Vec<Message> {
         self.found.sort_by_key(|(start, _)| *start);
-        self.found.into_iter().map(|(_, problem)| problem).collect()
+        self.found.into_iter().map(|(_, message)| message).collect()
     }
 }
 

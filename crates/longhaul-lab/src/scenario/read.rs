@@ -5,7 +5,7 @@ use crate::scenario::conflicts;
 use crate::scenario::model::{Run, Scenario};
 use crate::scenario::{keys, summary};
 use longhaul_config::Refused;
-use longhaul_config::document::{self, Findings, Places, Shape};
+use longhaul_config::document::{self, Findings, Key, Places, Shape};
 use std::ops::Range;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -15,9 +15,7 @@ use toml::de::{DeTable, DeValue};
 /// # Errors
 /// Every error of the file.
 pub(crate) fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Refused> {
-    let (scenario, problems) = document::read(text, |findings, root| whole(findings, root, name, file));
-    let messages = problems.iter().map(|problem| problem.message(file));
-    scenario.ok_or_else(|| Refused { messages: messages.collect() })
+    document::read(file, text, |findings, root| whole(findings, root, name, file)).map(|(scenario, _)| scenario)
 }
 
 /// Returns a summary of the scenario in `text`. `file` is the file's name in messages.
@@ -41,8 +39,7 @@ pub(crate) fn load(path: &Path) -> Result<Scenario, Refused> {
 
 fn whole(findings: &mut Findings<'_>, root: &DeTable<'_>, name: &str, file: &str) -> Scenario {
     let mut head = keys::Head::default();
-    let shape = Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")] };
-    let places = document::fields(findings, &shape, root, &mut head);
+    let places = document::fields(findings, &HEAD, root, &mut head);
     document::required(findings, keys::HEAD, "scenario", root, 0..0);
     let conflicts = head.setup.conflicts();
     note(findings, &conflicts, &places, &(0..0));
@@ -86,7 +83,7 @@ fn run(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>, bef
     let mut run = keys::blank(before.head);
     run.at = format!("{}:{}", before.file, findings.line(span.start));
     let errors = findings.errors();
-    let places = document::fields(findings, &Shape { prefix: "", keys: keys::RUN, tables: &[] }, table, &mut run);
+    let places = document::fields(findings, &RUN, table, &mut run);
     document::required(findings, keys::RUN, "[[run]]", table, span.clone());
     if run.carriers.is_empty() && run.skip.is_none() && table.get("carriers").is_none() {
         findings
@@ -116,5 +113,8 @@ fn note(findings: &mut Findings<'_>, conflicts: &[Conflict], places: &Places, sp
     }
 }
 
+const HEAD: Shape<Key<keys::Head>> =
+    Shape { prefix: "", keys: keys::HEAD, tables: &[("run", "[[run]]")], elsewhere: |_, _| None };
+const RUN: Shape<Key<Run>> = Shape { prefix: "", keys: keys::RUN, tables: &[], elsewhere: |_, _| None };
 const HINT: &str = "`longhaul lab list` shows the built-in scenarios";
 const NO_RUN: &str = "there is no run; write [[run]] and below it id, carriers and traffic, one per line";
