@@ -21,7 +21,7 @@ fn listening(socket: &Socket, address: SocketAddr) -> SockAddr {
 
 /// Returns the rows that are set on `leg` before listen(2) or connect(2).
 fn rows(leg: Leg) -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().filter(move |row| row.when() == When::Start && row.legs.covers(leg))
+    ROWS.iter().filter(move |row| row.when() == When::Start && row.legs.contains(&leg))
 }
 
 /// Sets the row's sample on `socket` and checks that it reads back the same. Returns the sample, or `None` if the kernel asks
@@ -61,7 +61,7 @@ fn accepted_sockets_inherit_every_option_of_their_listener() {
             let client = fresh(address);
             client.connect(&port).expect("connect");
             // Options that act before there is a connection (defer-accept, fastopen) stay with the listener.
-            if row.legs.covers(Leg::Dial) {
+            if row.legs.contains(&Leg::Dial) {
                 let (accepted, _) = listener.accept().expect("accept");
                 assert!(holds(row, &asked, &accepted), "{} on a socket accepted at {address}", row.key);
             }
@@ -79,7 +79,7 @@ fn a_running_listener_takes_every_live_option() {
             let Some(asked) = apply(row, &listener) else { continue };
             let client = fresh(address);
             client.connect(&port).expect("connect");
-            if row.legs.covers(Leg::Dial) {
+            if row.legs.contains(&Leg::Dial) {
                 let (accepted, _) = listener.accept().expect("accept");
                 assert!(holds(row, &asked, &accepted), "{} on a socket accepted at {address}", row.key);
             }
@@ -138,8 +138,8 @@ fn mptcp_reads_back_the_protocol_of_the_socket() {
 #[test]
 fn the_table_is_complete() {
     for row in ROWS {
-        for leg in Leg::ALL.into_iter().filter(|leg| row.legs.covers(*leg)) {
-            let same = |other: &&Row| other.key == row.key && other.legs.covers(leg);
+        for leg in Leg::ALL.into_iter().filter(|leg| row.legs.contains(leg)) {
+            let same = |other: &&Row| other.key == row.key && other.legs.contains(&leg);
             assert_eq!(ROWS.iter().filter(same).count(), 1, "{} is not unique on a leg", row.key);
         }
         for text in [row.key, row.short, row.source, row.sample] {
@@ -148,7 +148,7 @@ fn the_table_is_complete() {
         let ends = |text: &str| text.ends_with('.');
         assert!(!ends(row.short) && !ends(row.caution) && (row.help.is_empty() || ends(row.help)), "{}", row.key);
         if let Preset::Ours(_) = row.preset {
-            assert!(Leg::ALL.into_iter().all(|leg| row.legs.covers(leg)), "{}: a preset needs both legs", row.key);
+            assert!(Leg::ALL.into_iter().all(|leg| row.legs.contains(&leg)), "{}: a preset needs both legs", row.key);
         }
     }
 }

@@ -100,11 +100,6 @@ impl Sources {
         self.forget(now);
     }
 
-    /// Returns the number of entries.
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
     /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
@@ -242,7 +237,7 @@ mod tests {
         let mut pass = |source, time| {
             sources.take(source, rate(1), time).unwrap();
             sources.give_back(source, time);
-            sources.len()
+            sources.table.len()
         };
         assert_eq!((pass(nth(1), at(0)), pass(nth(2), at(500))), (1, 2));
         assert_eq!(pass(nth(3), at(1100)), 2, "the first has gone");
@@ -260,10 +255,10 @@ mod tests {
             sources.take(nth(FLOWS + n), rate(1), now).unwrap();
             sources.give_back(nth(FLOWS + n), now);
         }
-        assert_eq!(sources.len(), FLOWS as usize + MAX_IDLE);
+        assert_eq!(sources.table.len(), FLOWS as usize + MAX_IDLE);
         assert_eq!(sources.take(nth(0), rate(1), now), Err(Crowded::Rate), "an entry with a flow stays");
         sources.forget(now + SECOND);
-        assert_eq!((sources.len(), sources.idle.capacity()), (FLOWS as usize, 0));
+        assert_eq!((sources.table.len(), sources.idle.capacity()), (FLOWS as usize, 0));
     }
 
     proptest! {

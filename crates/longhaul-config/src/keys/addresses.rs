@@ -15,23 +15,22 @@ pub(super) fn link_local_listener(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark
 /// Returns a remark about next hops with link-local addresses, if the dial leg has no interface. It is an error if no other
 /// next hop is left, and a warning otherwise.
 pub(super) fn link_local_hops(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
-    let wrong = |hop: &&NextHop| {
-        let address = hop.host.parse().ok();
-        address.and_then(|address| link_local(tunnel, Leg::Dial, "to", address, syntax)).is_some()
-    };
-    let hops: Vec<&NextHop> = tunnel.to.iter().filter(wrong).collect();
-    let Some(first) = hops.first() else { return Vec::new() };
-    if hops.len() < tunnel.to.len() {
-        let text = format!(
-            "{} cannot be dialled, because link-local addresses need an interface; give them a tunnel of their own with \
-             dial.{}",
-            and_more(first, hops.len()),
-            key::BIND_DEVICE
-        );
-        return vec![Remark::warning("to", text)];
-    }
-    let address = first.host.parse().ok();
-    address.and_then(|address| link_local(tunnel, Leg::Dial, "to", address, syntax)).into_iter().collect()
+    let remark = |hop: &NextHop| link_local(tunnel, Leg::Dial, "to", hop.host.parse().ok()?, syntax);
+    let wrong: Vec<_> = tunnel.to.iter().filter_map(|hop| Some((hop, remark(hop)?))).collect();
+    let count = wrong.len();
+    let remark = wrong.into_iter().next().map(|(first, remark)| match count < tunnel.to.len() {
+        true => {
+            let text = format!(
+                "{} cannot be dialled, because link-local addresses need an interface; give them a tunnel of their own with \
+                 dial.{}",
+                and_more(first, count),
+                key::BIND_DEVICE
+            );
+            Remark::warning("to", text)
+        }
+        false => remark,
+    });
+    remark.into_iter().collect()
 }
 
 /// Returns a warning if `to` has a next hop twice. Letters of a name have no case (RFC 4343), and an IPv4-mapped address is

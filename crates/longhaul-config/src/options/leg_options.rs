@@ -174,7 +174,7 @@ fn unknown(leg: Leg, key: &str) -> String {
     if let Some(advice) = suggest::advice(key) {
         return format!("there is no such option; {advice}");
     }
-    let keys = ROWS.iter().filter(|row| row.legs.covers(leg)).map(|row| row.key);
+    let keys = ROWS.iter().filter(|row| row.legs.contains(&leg)).map(|row| row.key);
     match suggest::nearest(key, keys) {
         Some(near) => format!("there is no such option; did you mean {near}?"),
         None => "there is no such option; `longhaul options` lists them all".into(),

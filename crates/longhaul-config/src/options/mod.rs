@@ -16,7 +16,7 @@ mod text;
 pub use control::{AUTO, CONTROLS, not_offered};
 pub use leg_options::{LegOptions, set};
 pub use need::Need;
-pub use row::{Kind, Leg, LegSet, Preset, Remedy, Row, Unit, Value, When};
+pub use row::{Kind, Leg, Preset, Remedy, Row, Unit, Value, When};
 pub use setting::{Mismatch, Setting};
 pub use table::{ROWS, key, row};
 pub use text::{expected, parse, show};

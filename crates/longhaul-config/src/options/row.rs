@@ -20,7 +20,7 @@ pub struct Row {
     /// Words that stand for a number, such as `off` or `ef`; their numbers may be outside the range.
     pub words: &'static [(&'static str, u64)],
     /// Legs that can have the option.
-    pub legs: LegSet,
+    pub legs: &'static [Leg],
     /// Value if the option is not configured.
     pub preset: Preset,
     /// Purpose in a few words, for a line in a table; without a full stop. The manual prints it before `help`.
@@ -140,17 +140,6 @@ pub enum Leg {
     Dial,
 }
 
-/// The legs that can have an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LegSet {
-    /// Both legs.
-    Both,
-    /// Only the accept leg; the option is set on its listener.
-    Accept,
-    /// Only the dial leg.
-    Dial,
-}
-
 /// Value of an option that is not configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
@@ -193,13 +182,6 @@ impl Value {
     /// Returns whether the value turns its option off: `false` or 0.
     pub fn is_off(&self) -> bool {
         matches!(self, Value::Switch(false) | Value::Number(0))
-    }
-}
-
-impl LegSet {
-    /// Returns whether `leg` can have the option.
-    pub fn covers(self, leg: Leg) -> bool {
-        matches!((self, leg), (LegSet::Both, _) | (LegSet::Accept, Leg::Accept) | (LegSet::Dial, Leg::Dial))
     }
 }
 

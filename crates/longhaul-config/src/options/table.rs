@@ -5,7 +5,7 @@
 
 use super::control::{self, AUTO};
 use super::need::Need;
-use super::row::{Kind, Leg, LegSet, Preset, Remedy, Row, Unit, Value};
+use super::row::{Kind, Leg, Preset, Remedy, Row, Unit, Value};
 use longhaul_sys::Result;
 use longhaul_sys::limits::Capability;
 use longhaul_sys::sockopt::{self, Opt};
@@ -277,7 +277,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::FREEBIND,
         unit: Unit::Switch,
-        legs: LegSet::Accept,
+        legs: &[Leg::Accept],
         preset: Preset::Kernel("false"),
         short: "Listen before the address is here",
         help: "The listener may have an address that this host does not have yet. A relay that waits for a virtual address can listen on it before keepalived (VRRP) brings it. It holds \
@@ -293,7 +293,7 @@ pub static ROWS: &[Row] = &[
         key: key::DEFER_ACCEPT,
         unit: Unit::Seconds,
         range: 1..=3600,
-        legs: LegSet::Accept,
+        legs: &[Leg::Accept],
         preset: Preset::Kernel("off"),
         short: "Dial after the client's first byte",
         help: "The kernel holds a new connection back until its first byte, for up to this long. Port scans and \
@@ -309,7 +309,7 @@ pub static ROWS: &[Row] = &[
         key: key::FASTOPEN,
         unit: Unit::Count,
         range: 1..=65535,
-        legs: LegSet::Accept,
+        legs: &[Leg::Accept],
         preset: Preset::Kernel("off"),
         short: "Accept data in a client's SYN",
         help: "It saves a round trip for clients that connected before. The number is the maximum of such \
@@ -325,7 +325,7 @@ pub static ROWS: &[Row] = &[
     Row {
         key: key::FASTOPEN,
         unit: Unit::Switch,
-        legs: LegSet::Dial,
+        legs: &[Leg::Dial],
         preset: Preset::Kernel("false"),
         short: "Send the first bytes in the SYN",
         help: "The client's first bytes then travel with the SYN. This saves one WAN round trip per flow to a next \
@@ -405,7 +405,7 @@ pub mod key {
 
 /// Returns the row of `key` on `leg`, or `None` when that leg has no such option.
 pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.key == key && row.legs.covers(leg))
+    ROWS.iter().find(|row| row.key == key && row.legs.contains(&leg))
 }
 
 /// The columns that most rows have in common. A row without a `kind` of its own fails the test that sets its sample.
@@ -414,7 +414,7 @@ const ROW: Row = Row {
     unit: Unit::Count,
     range: 0..=0,
     words: &[],
-    legs: LegSet::Both,
+    legs: &Leg::ALL,
     preset: Preset::Kernel(""),
     short: "",
     help: "",

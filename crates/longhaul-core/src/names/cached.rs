@@ -41,6 +41,9 @@ pub struct Absence {
     pub since: Instant,
     /// Which of the two.
     pub why: String,
+    /// Time until which that is good. Somebody may add the name, so the caller must [ask](Cached::ask) again then, also without
+    /// a flow.
+    pub until: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -52,10 +55,7 @@ enum Known<A> {
         until: Instant,
     },
     /// The name does not exist, or has no address.
-    Absent {
-        absence: Absence,
-        until: Instant,
-    },
+    Absent(Absence),
 }
 
 #[derive(Clone, Debug)]
@@ -151,8 +151,8 @@ impl<A: Clone> Cached<A> {
     pub fn ask(&mut self, now: Instant) -> Ask<A> {
         match &self.known {
             Known::Good { answer, until } if now < *until => return Ask::known(Answer::Fresh(answer.clone())),
-            Known::Absent { absence, until } if now < *until => {
-                return Ask::known(Answer::Absent(absence.why.clone()));
+            Known::Absent(Absence { why, until, .. }) if now < *until => {
+                return Ask::known(Answer::Absent(why.clone()));
             }
             _ => {}
         }
@@ -177,7 +177,7 @@ impl<A: Clone> Cached<A> {
         match &self.known {
             Known::Good { answer, .. } => Some(Answer::Stale(answer.clone())),
             // A name that did not exist may exist by now.
-            Known::Nothing | Known::Absent { .. } => None,
+            Known::Nothing | Known::Absent(_) => None,
         }
     }
 
@@ -202,8 +202,7 @@ impl<A: Clone> Cached<A> {
             Reply::Found { answer, ttl } => Known::Good { answer, until: now + ttl.clamp(MIN_TTL, MAX_TTL) },
             Reply::Absent { why, ttl } => {
                 let ttl = ttl.unwrap_or(ABSENT_TTL).clamp(MIN_TTL, MAX_ABSENT_TTL);
-                let since = absent_since.unwrap_or(now);
-                Known::Absent { absence: Absence { since, why }, until: now + ttl }
+                Known::Absent(Absence { since: absent_since.unwrap_or(now), why, until: now + ttl })
             }
         };
         self.query = Query::None;
@@ -223,18 +222,10 @@ impl<A: Clone> Cached<A> {
         }
     }
 
-    /// Returns when the caller must [ask](Cached::ask) again without a flow, because the name is absent: somebody may add it.
-    pub fn absent_until(&self) -> Option<Instant> {
-        match &self.known {
-            Known::Absent { until, .. } => Some(*until),
-            Known::Nothing | Known::Good { .. } => None,
-        }
-    }
-
     /// Returns the absence, if the last answer of a resolver was that.
     pub fn absence(&self) -> Option<&Absence> {
         match &self.known {
-            Known::Absent { absence, .. } => Some(absence),
+            Known::Absent(absence) => Some(absence),
             Known::Nothing | Known::Good { .. } => None,
         }
     }
@@ -248,7 +239,7 @@ impl<A: Clone> Cached<A> {
     pub fn last_good(&self) -> Option<&A> {
         match &self.known {
             Known::Good { answer, .. } => Some(answer),
-            Known::Nothing | Known::Absent { .. } => None,
+            Known::Nothing | Known::Absent(_) => None,
         }
     }
 
@@ -258,7 +249,7 @@ impl<A: Clone> Cached<A> {
     pub fn expired(&self, now: Instant) -> Cached<A> {
         let mut known = self.known.clone();
         match &mut known {
-            Known::Good { until, .. } | Known::Absent { until, .. } => *until = now,
+            Known::Good { until, .. } | Known::Absent(Absence { until, .. }) => *until = now,
             Known::Nothing => {}
         }
         Cached { known, query: Query::None, outage: self.outage.clone() }
@@ -433,15 +424,18 @@ mod tests {
         let mut cached = known(now);
         let at = now + 10 * SECOND;
         assert!(cached.ask(at).begin);
-        assert_eq!((cached.absence(), cached.absent_until()), (None, None));
+        assert_eq!(cached.absence(), None);
         assert_eq!(cached.answered(absent(), at), Outcome::AbsenceBegins(0));
         assert_eq!(cached.ask(at), Ask::known(Answer::Absent("no such name".into())));
         // The old address does not come back.
         let later = at + ABSENT_TTL;
-        assert_eq!(cached.absent_until(), Some(later));
+        assert_eq!(cached.absence().map(|absence| absence.until), Some(later));
         assert_eq!(cached.ask(later), Ask { answer: Answer::Wait { until: None }, begin: true });
         assert_eq!(cached.answered(absent(), later), Outcome::Answered);
-        assert_eq!(cached.absence(), Some(&Absence { since: at, why: "no such name".into() }));
+        assert_eq!(
+            cached.absence(),
+            Some(&Absence { since: at, why: "no such name".into(), until: later + ABSENT_TTL })
+        );
         assert!(cached.ask(later + ABSENT_TTL).begin);
         cached.answered(failed(), later + ABSENT_TTL);
         assert_eq!(cached.ask(later + ABSENT_TTL), Ask::known(Answer::Unanswered("no answer".into())));

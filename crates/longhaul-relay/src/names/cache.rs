@@ -103,7 +103,7 @@ impl Names {
         Some(NameFacts {
             has_address: targets.is_some_and(|targets| targets.iter().any(|target| !target.addresses.is_empty())),
             outage: cached.outage().map(|Outage { why, since, .. }| noted(why, *since)),
-            absence: cached.absence().map(|Absence { why, since }| noted(why, *since)),
+            absence: cached.absence().map(|Absence { why, since, .. }| noted(why, *since)),
         })
     }
 
@@ -157,7 +157,8 @@ impl Name {
         let (outcome, again) = {
             let mut cached = lock(&self.cached);
             let outcome = cached.answered(reply, now());
-            (outcome, cached.again().map(Again::Repeat).or_else(|| cached.absent_until().map(Again::Ask)))
+            let ask = || cached.absence().map(|absence| Again::Ask(absence.until));
+            (outcome, cached.again().map(Again::Repeat).or_else(ask))
         };
         let name = &self.question;
         // One line for each begin and each end, not for each retry: resolvers can be down for hours.

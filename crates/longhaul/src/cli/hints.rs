@@ -3,7 +3,7 @@
 use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use longhaul_config::options::{LegSet, ROWS, Row};
+use longhaul_config::options::{ROWS, Row};
 use longhaul_config::suggest;
 use longhaul_config::value;
 use std::env;
@@ -126,7 +126,7 @@ fn foreign(arg: &str) -> Option<String> {
 fn option(word: &str) -> Option<String> {
     let row = suggest::named(word, ROWS.iter().map(|row| row.key));
     let row: &Row = ROWS.iter().find(|known| Some(known.key) == row)?;
-    let leg = if row.legs == LegSet::Accept { "accept" } else { "dial" };
+    let leg = row.legs.last()?;
     Some(format!("it is a socket option; write --set {leg}.{}={}", row.key, row.sample))
 }
 

@@ -1,7 +1,7 @@
 //! `longhaul options`: the table of socket options, for a terminal or as docs/options.md.
 
 use clap::Args;
-use longhaul_config::options::{LegSet, Preset, ROWS, Row, Unit, When, expected};
+use longhaul_config::options::{Leg, Preset, ROWS, Row, Unit, When, expected};
 use longhaul_config::suggest;
 
 #[derive(Args)]
@@ -40,11 +40,7 @@ fn join<'r>(rows: impl Iterator<Item = &'r Row>, show: fn(&Row) -> String) -> St
 
 /// Returns the row as one line of at most 80 columns.
 fn line(row: &Row) -> String {
-    let legs = match row.legs {
-        LegSet::Both => "both",
-        LegSet::Accept => "accept",
-        LegSet::Dial => "dial",
-    };
+    let legs = only_leg(row).map_or("both", Leg::name);
     let value = match row.unit {
         Unit::Switch => "switch",
         Unit::Bytes => "size",
@@ -100,13 +96,14 @@ fn default(row: &Row) -> String {
     }
 }
 
-/// Returns the only leg that has the option, if it is not both.
-fn leg(row: &Row) -> &'static str {
-    match row.legs {
-        LegSet::Both => "",
-        LegSet::Accept => " (accept leg)",
-        LegSet::Dial => " (dial leg)",
-    }
+/// Returns the only leg that can have the option. `None` if both can.
+fn only_leg(row: &Row) -> Option<Leg> {
+    if let [leg] = row.legs { Some(*leg) } else { None }
+}
+
+/// Returns the same as headings write it: ` (accept leg)`, or nothing.
+fn leg(row: &Row) -> String {
+    only_leg(row).map(|leg| format!(" ({leg} leg)")).unwrap_or_default()
 }
 
 fn when(row: &Row) -> &'static str {

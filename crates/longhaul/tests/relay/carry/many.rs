@@ -353,7 +353,7 @@ fn both_legs_of_a_live_flow_have_the_presets_and_autotuned_buffers() {
     for (leg, end) in [(Leg::Accept, &client), (Leg::Dial, &server)] {
         let Some(socket) = path.relays[0].other_end(end) else { return skip("pidfd_getfd(2) is not allowed here") };
         let read = |row: &Row| row.read(socket.as_fd());
-        for row in ROWS.iter().filter(|row| row.when() == When::Start && row.legs.covers(leg)) {
+        for row in ROWS.iter().filter(|row| row.when() == When::Start && row.legs.contains(&leg)) {
             // The relay adjusts keepalive during the flow; the next test checks it.
             if let (Preset::Ours(text), false) = (row.preset, row.key.starts_with("keepalive-")) {
                 let got = read(row).unwrap().unwrap();
