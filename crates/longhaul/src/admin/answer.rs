@@ -3,7 +3,7 @@
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -98,10 +98,23 @@ fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
 }
 
 /// The document of a request that failed.
-#[derive(Debug, Serialize, serde::Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Failure {
     /// Why it failed.
     pub(super) error: String,
+}
+
+/// A line of the answer to a drain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DrainProgress {
+    /// Whether the listeners are closed and no flow is left. It is true in the last line only.
+    pub drained: bool,
+    /// Number of live flows.
+    pub flows: u64,
+    /// Why the drain has ended before the last flow. It is in the last line only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 impl Body for Content {

@@ -1,7 +1,7 @@
 //! The routes: one row each, with its path, its effect and its function. docs/admin.md describes them.
 //! A row that only reads is served by both listeners. A row that changes something is served by the control socket alone.
 
-use super::answer::{self, Answer, Busy, busy, error, json, text, wrong_method};
+use super::answer::{self, Answer, Busy, DrainProgress, busy, error, json, text, wrong_method};
 use super::collect;
 use super::health::Judged;
 use super::metrics::{self, Format};
@@ -13,7 +13,6 @@ use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use longhaul_relay::lock;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -68,17 +67,17 @@ enum Run {
     File(&'static page::File),
 }
 
-/// A route's function.
-type Call = fn(Arc<Source>, Asked) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
+/// A route's function. It returns `None` if the daemon does not answer.
+type Call = fn(Arc<Source>, Asked) -> Pin<Box<dyn Future<Output = Option<Answer>> + Send>>;
 
 /// The routes without those of the dashboard's files, which [`page::FILES`] lists.
 const ROUTES: &[Route] = &[
     reads("/status.json", |source, _| Box::pin(async move { status(&source).await })),
     reads("/metrics", |source, asked| Box::pin(async move { metrics(&source, asked.format).await })),
-    reads("/healthz", |source, _| Box::pin(async move { healthz(&source).await })),
-    reads("/readyz", |source, _| Box::pin(async move { readyz(&source).await })),
+    reads("/healthz", |source, _| Box::pin(async move { Some(healthz(&source).await) })),
+    reads("/readyz", |source, _| Box::pin(async move { Some(readyz(&source).await) })),
     changes("/reload", |source, _| Box::pin(async move { reload(&source).await })),
-    changes("/drain", |source, _| Box::pin(async move { drain(source) })),
+    changes("/drain", |source, _| Box::pin(async move { Some(drain(source)) })),
     changes("/drain/undo", |source, _| Box::pin(async move { undrain(&source).await })),
     changes("/flows/*/kill", |source, asked| Box::pin(async move { kill(&source, asked.number).await })),
 ];
@@ -103,7 +102,10 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
     let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
     let answer = match find(listener, &head.method, head.uri.path()) {
-        Ok((Run::Call(call), number)) => call(source, Asked { number, format }).await,
+        Ok((Run::Call(call), number)) => {
+            let answer = call(source, Asked { number, format }).await;
+            answer.unwrap_or_else(|| error(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER))
+        }
         Ok((Run::File(file), _)) => file.answer(),
         Err(refused) => *refused,
     };
@@ -143,22 +145,18 @@ fn number_in(pattern: &str, path: &str) -> Option<u64> {
     }
 }
 
-async fn status(source: &Source) -> Answer {
-    match daemon(source).await {
-        Some(status) => {
-            let tunnels = collect::tunnels(source, &status);
-            json(StatusCode::OK, &collect::snapshot(source, status, &tunnels))
-        }
-        None => no_answer(),
-    }
+async fn status(source: &Source) -> Option<Answer> {
+    let status = daemon(source).await?;
+    let tunnels = collect::tunnels(source, &status);
+    Some(json(StatusCode::OK, &collect::snapshot(source, status, &tunnels)))
 }
 
-async fn metrics(source: &Source, format: Format) -> Answer {
-    let Some(status) = daemon(source).await else { return no_answer() };
-    match metrics::write(metrics::gather(source, status), format) {
+async fn metrics(source: &Source, format: Format) -> Option<Answer> {
+    let status = daemon(source).await?;
+    Some(match metrics::write(metrics::gather(source, status), format) {
         Ok(body) => answer::page(format.content_type(), body),
         Err(err) => error(StatusCode::INTERNAL_SERVER_ERROR, &err.to_string()),
-    }
+    })
 }
 
 async fn healthz(source: &Source) -> Answer {
@@ -180,17 +178,15 @@ async fn readyz(source: &Source) -> Answer {
     text(code, &lines.collect::<Vec<_>>().join("\n"))
 }
 
-async fn reload(source: &Source) -> Answer {
-    match source.control.ask(Command::Reload).await {
-        Some(Ok(tunnels)) => json(StatusCode::OK, &json!({ "tunnels": tunnels })),
-        Some(Err(NotReloaded::NoFile)) => error(StatusCode::CONFLICT, "the tunnel was given on the command line"),
-        Some(Err(NotReloaded::Draining)) => {
-            error(StatusCode::CONFLICT, "the daemon drains; first: longhaul drain --undo")
-        }
-        Some(Err(NotReloaded::Stopping)) => error(StatusCode::CONFLICT, "the daemon stops, so it does not reload"),
-        Some(Err(NotReloaded::Refused(why))) => error(StatusCode::CONFLICT, &why),
-        None => no_answer(),
-    }
+async fn reload(source: &Source) -> Option<Answer> {
+    let why = match source.control.ask(Command::Reload).await? {
+        Ok(tunnels) => return Some(json(StatusCode::OK, &json!({ "tunnels": tunnels }))),
+        Err(NotReloaded::NoFile) => "the tunnel was given on the command line".into(),
+        Err(NotReloaded::Draining) => "the daemon drains; first: longhaul drain --undo".into(),
+        Err(NotReloaded::Stopping) => "the daemon stops, so it does not reload".into(),
+        Err(NotReloaded::Refused(why)) => why,
+    };
+    Some(error(StatusCode::CONFLICT, &why))
 }
 
 /// Begins a drain, and answers with a line of JSON each second until it has ended.
@@ -227,42 +223,23 @@ async fn follow_drain(source: Arc<Source>, lines: mpsc::Sender<Bytes>) {
     }
 }
 
-async fn undrain(source: &Source) -> Answer {
-    match source.control.ask(Command::Undrain).await {
-        Some(Ok(())) => json(StatusCode::OK, &json!({ "listening": true })),
-        Some(Err(why)) => error(StatusCode::CONFLICT, &why),
-        None => no_answer(),
-    }
+async fn undrain(source: &Source) -> Option<Answer> {
+    Some(match source.control.ask(Command::Undrain).await? {
+        Ok(()) => json(StatusCode::OK, &json!({ "listening": true })),
+        Err(why) => error(StatusCode::CONFLICT, &why),
+    })
 }
 
-async fn kill(source: &Source, number: u64) -> Answer {
-    match source.control.ask(|reply| Command::Kill(number, reply)).await {
-        Some(true) => json(StatusCode::OK, &json!({ "flow": number })),
-        Some(false) => error(StatusCode::NOT_FOUND, "there is no such flow"),
-        None => no_answer(),
-    }
+async fn kill(source: &Source, number: u64) -> Option<Answer> {
+    Some(match source.control.ask(|reply| Command::Kill(number, reply)).await? {
+        true => json(StatusCode::OK, &json!({ "flow": number })),
+        false => error(StatusCode::NOT_FOUND, "there is no such flow"),
+    })
 }
 
 /// Returns the state of the daemon, or `None` if it does not answer in time.
 async fn daemon(source: &Source) -> Option<Status> {
     timeout(DAEMON_TIMEOUT, source.control.ask(Command::Status)).await.ok()?
-}
-
-fn no_answer() -> Answer {
-    error(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER)
-}
-
-/// A line of the answer to a drain.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DrainProgress {
-    /// Whether the listeners are closed and no flow is left. It is true in the last line only.
-    pub drained: bool,
-    /// Number of live flows.
-    pub flows: u64,
-    /// Why the drain has ended before the last flow. It is in the last line only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
 }
 
 /// Interval of the lines of a drain.

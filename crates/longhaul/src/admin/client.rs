@@ -1,7 +1,6 @@
 //! The client of the control socket.
 
-use super::answer::{Content, Failure};
-use super::api::DrainProgress;
+use super::answer::{Content, DrainProgress, Failure};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, StatusCode};

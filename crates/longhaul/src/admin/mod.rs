@@ -38,7 +38,7 @@ mod socket;
 mod source;
 pub mod verdict;
 
-pub use api::DrainProgress;
+pub use answer::DrainProgress;
 pub(crate) use connections::descriptors;
 pub(crate) use server::{Admin, Thread};
 pub use socket::default_path;
