@@ -21,21 +21,18 @@ fn scaled(number: f64) -> String {
         return "-".into();
     }
     let mut number = number.max(0.0);
-    for prefix in ["", "k", "M", "G", "T", "P"] {
-        // Below these limits, the rounded number has three digits and fits its place.
-        let digits = match (prefix, number) {
-            ("", number) if number < 999.5 => 0,
-            (_, number) if number < 9.995 => 2,
-            (_, number) if number < 99.95 => 1,
-            (_, number) if number < 999.5 => 0,
-            _ => {
-                number /= 1000.0;
-                continue;
-            }
+    // Below these limits, the rounded number has three digits and fits its place.
+    if number < 999.5 {
+        return format!("{number:.0}");
+    }
+    for prefix in ["k", "M", "G", "T", "P"] {
+        number /= 1000.0;
+        let digits = match number {
+            number if number < 9.995 => 2,
+            number if number < 99.95 => 1,
+            number if number < 999.5 => 0,
+            _ => continue,
         };
-        if prefix.is_empty() && digits > 0 {
-            continue;
-        }
         return format!("{number:.digits$}{prefix}");
     }
     "999P+".into()

@@ -30,16 +30,8 @@ pub(super) struct Here {
 /// Something that will not work.
 struct Finding {
     text: String,
-    effect: Effect,
-}
-
-/// The effect of a finding on its tunnel.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    /// The tunnel does not start.
-    NoStart,
-    /// It starts, and works otherwise than asked for.
-    Degraded,
+    /// Whether the tunnel does not start. If it does, it works otherwise than asked for.
+    stops_start: bool,
 }
 
 /// Returns everything of `config`, the file at `path`, that will not work here.
@@ -50,7 +42,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     let mut will_not_start = 0;
     for tunnel in &config.tunnels {
         let findings = of_tunnel(tunnel, &rights, local_ports.as_ref());
-        let stops = findings.iter().any(|finding| finding.effect == Effect::NoStart) || mixes_mptcp(tunnel);
+        let stops = findings.iter().any(|finding| finding.stops_start) || mixes_mptcp(tunnel);
         will_not_start += usize::from(stops);
         found.extend(findings.into_iter().map(|finding| format!("tunnel {}: {}", tunnel.name, finding.text)));
     }
@@ -79,9 +71,9 @@ fn of_tunnel(tunnel: &Tunnel, rights: &Rights, ports: Option<&LocalPorts>) -> Ve
         ports.and_then(|ports| ports.have_data_ports_of(tunnel)),
         ports.and_then(|ports| few_ports(tunnel, ports.range.clone().count())),
     ];
-    let finding = |effect| move |text| Finding { text, effect };
-    let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(Effect::NoStart)).collect();
-    found.extend(doubtful.into_iter().flatten().map(finding(Effect::Degraded)));
+    let finding = |stops_start| move |text| Finding { text, stops_start };
+    let mut found: Vec<Finding> = stopping.into_iter().flatten().map(finding(true)).collect();
+    found.extend(doubtful.into_iter().flatten().map(finding(false)));
     for (leg, options) in [(Leg::Accept, &tunnel.accept), (Leg::Dial, &tunnel.dial)] {
         found.extend(of_leg(leg, options, rights));
     }
@@ -92,7 +84,7 @@ fn of_leg(leg: Leg, options: &LegOptions, rights: &Rights) -> Vec<Finding> {
     let of_need = |setting: &Setting, need: Need| {
         let shown = show(setting.row, &setting.value);
         let text = format!("{leg}.{} = {shown}: {}", setting.row.key, unmet(need, setting, rights)?);
-        Some(Finding { text, effect: if need.stops_start() { Effect::NoStart } else { Effect::Degraded } })
+        Some(Finding { text, stops_start: need.stops_start() })
     };
     let needs = options.asked().flat_map(|setting| setting.row.needs.iter().map(move |need| (setting, *need)));
     needs.filter_map(|(setting, need)| of_need(setting, need)).collect()

@@ -121,15 +121,13 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
 
 /// Returns the headings and the cells that `figures` have for `rows`. A column that may be left out is so while every cell of it is
 /// empty.
-fn lines<T>(figures: &[Figure<T>], rows: &[T]) -> Vec<Vec<String>> {
-    let has_column = |figure: &&Figure<T>| {
-        figure
-            .status
-            .as_ref()
-            .is_some_and(|column| column.max_chars.is_none() || rows.iter().any(|row| figure.cell(row).is_some()))
+fn lines<T>(figures: &'static [Figure<T>], rows: &[T]) -> Vec<Vec<String>> {
+    let column = |figure: &'static Figure<T>| {
+        let column = figure.status.as_ref()?;
+        let is_shown = column.max_chars.is_none() || rows.iter().any(|row| figure.cell(row).is_some());
+        is_shown.then_some((figure, column))
     };
-    let columns: Vec<(&Figure<T>, &StatusColumn)> =
-        figures.iter().filter(has_column).filter_map(|figure| Some((figure, figure.status.as_ref()?))).collect();
+    let columns: Vec<_> = figures.iter().filter_map(column).collect();
     let head = columns.iter().map(|(_, column)| column.heading.to_owned()).collect();
     let cell = |(figure, column): &(&Figure<T>, &StatusColumn), row| short(&figure.cell_or_dash(row), column.max_chars);
     let line = |row| columns.iter().map(|column| cell(column, row)).collect();

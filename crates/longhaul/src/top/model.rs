@@ -102,11 +102,6 @@ impl Model {
         }
     }
 
-    /// Notes the time, in seconds since 1970.
-    pub(super) fn tick(&mut self, now: f64) {
-        self.now = now;
-    }
-
     /// Takes a snapshot, or the reason why there is none.
     pub(super) fn answered(&mut self, answer: Result<Snapshot, NoAnswer>) {
         match answer {

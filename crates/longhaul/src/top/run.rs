@@ -68,7 +68,7 @@ pub fn once(options: &Options) -> Result<String, Failed> {
     runtime()?.block_on(async {
         for pause in [options.interval, Duration::ZERO] {
             let snapshot = look(&options.socket).await.map_err(Failed::Daemon)?;
-            model.tick(now());
+            model.now = now();
             model.answered(Ok(*snapshot));
             sleep(pause).await;
         }
@@ -166,14 +166,14 @@ impl Sources {
             _ = hangup.recv() => return Ok(ControlFlow::Break(())),
             input = self.input.recv() => return self.keys(input, options, model),
             _ = self.clock.tick() => {
-                model.tick(now());
+                model.now = now();
                 if self.asking.is_some_and(|since| since.elapsed() >= PATIENCE) {
                     model.answered(Err(NoAnswer::Hangs("the daemon does not answer".into())));
                 }
             }
             _ = self.ask.tick() => self.ask(options),
             Some(done) = self.jobs.join_next() => {
-                model.tick(now());
+                model.now = now();
                 match done {
                     Ok(happened) => self.take(happened, options, model)?,
                     Err(err) => return Err(Failed::Start(format!("a task failed: {err}"))),

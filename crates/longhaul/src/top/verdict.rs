@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn a_daemon_that_is_gone_is_not_whole_since_then() {
         let mut model = model(Snapshot { ready: true, ..Snapshot::default() });
-        model.tick(NOW + 1.0);
+        model.now = NOW + 1.0;
         model.answered(Err(NoAnswer::NoDaemon("/run/admin.sock".into())));
         model.systemd_said(Some("longhaul.service is failed".into()));
-        model.tick(NOW + 13.0);
+        model.now = NOW + 13.0;
         model.answered(Err(NoAnswer::NoDaemon("/run/admin.sock".into())));
         let want = "NOT WHOLE since 22:13:21 (12s): no daemon at /run/admin.sock";
         assert_eq!(verdict(&model), (Tone::Bad, want.into()));

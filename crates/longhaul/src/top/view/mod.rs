@@ -110,14 +110,13 @@ fn write_reasons(model: &Model, palette: Palette, room: usize, paper: &mut Paper
         .enumerate()
         .flat_map(|(at, (tone, text))| wrap(text, paper.width()).into_iter().map(move |line| (at, *tone, line)))
         .collect();
-    if lines.len() <= room {
-        lines.iter().for_each(|(_, tone, line)| paper.write(line, palette.line(*tone)));
+    let shown = if lines.len() <= room { lines.len() } else { room - 1 };
+    lines[..shown].iter().for_each(|(_, tone, line)| paper.write(line, palette.line(*tone)));
+    if shown == lines.len() {
         return;
     }
-    let shown = &lines[..room - 1];
-    shown.iter().for_each(|(_, tone, line)| paper.write(line, palette.line(*tone)));
     // A reason of which only a part is shown counts as missing.
-    let missing = reasons.len() - lines[room - 1].0;
+    let missing = reasons.len() - lines[shown].0;
     paper.write(&format!("{missing} more: press w"), palette.line(Tone::Bad));
 }
 
@@ -400,7 +399,7 @@ FLOWS 2, by total rate, largest first
     #[test]
     fn a_picture_of_before_is_grey_and_says_so() {
         let mut model = model(2);
-        model.tick(NOW + 5.0);
+        model.now = NOW + 5.0;
         model.answered(Err(NoAnswer::NoDaemon("/run/admin.sock".into())));
         let shown = screen(&mut model, 80, 24);
         assert!(shown[0].starts_with("NOT WHOLE since 22:13:25 (0s): no daemon at /run/admin.sock"), "{shown:#?}");
