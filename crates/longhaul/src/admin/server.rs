@@ -63,8 +63,8 @@ impl Drop for Thread {
 
 /// The control socket and the HTTP listener of the process. Dropping it closes both, and removes the socket's file.
 pub(crate) struct Admin {
-    control: Option<ControlSocket>,
-    http: Option<HttpListener>,
+    control: Option<(SocketFile, Task)>,
+    http: Option<(SocketAddr, Task)>,
     /// Path of the control socket if the configuration names none.
     default_path: PathBuf,
     by_control: Arc<Connections>,
@@ -76,16 +76,6 @@ pub(crate) struct Admin {
     _sampler: Task,
     /// The last field, because the thread ends after what it serves.
     thread: Thread,
-}
-
-struct ControlSocket {
-    file: SocketFile,
-    _task: Task,
-}
-
-struct HttpListener {
-    address: SocketAddr,
-    _task: Task,
 }
 
 /// A task of the thread. Dropping it ends the task.
@@ -130,14 +120,14 @@ impl Admin {
     pub(crate) fn plan(&self, wanted: &Wanted) -> Result<ListenerChanges, String> {
         let control = match &wanted.socket {
             None => ListenerChange::Unset,
-            Some(path) if self.control.as_ref().is_some_and(|now| now.is_at(path)) => ListenerChange::Keep,
+            Some(path) if self.control.as_ref().is_some_and(|(now, _)| now.is_at(path)) => ListenerChange::Keep,
             Some(path) => ListenerChange::New(
                 SocketFile::listen(path).map_err(|why| format!("control socket: cannot listen: {why}"))?,
             ),
         };
         let http = match wanted.listen {
             None => ListenerChange::Unset,
-            Some(address) if self.http.as_ref().is_some_and(|now| now.address == address) => ListenerChange::Keep,
+            Some(address) if self.http.as_ref().is_some_and(|(now, _)| *now == address) => ListenerChange::Keep,
             Some(address) => ListenerChange::New((listen_http(address)?, address)),
         };
         Ok(ListenerChanges { control, http })
@@ -158,7 +148,7 @@ impl Admin {
             ListenerChange::New((listener, address)) => {
                 info!(%address, "HTTP listener is open");
                 let task = self.thread.spawn(self.by_http.clone().accept_http(listener));
-                self.http = Some(HttpListener { address, _task: task });
+                self.http = Some((address, task));
             }
             ListenerChange::Unset => self.http = None,
         }
@@ -179,7 +169,7 @@ impl Admin {
 
     fn serve_default(&mut self) {
         let path = self.default_path.clone();
-        if self.control.as_ref().is_some_and(|now| now.is_at(&path)) {
+        if self.control.as_ref().is_some_and(|(now, _)| now.is_at(&path)) {
             return;
         }
         SocketFile::make_folder(&path);
@@ -195,14 +185,7 @@ impl Admin {
     fn serve_control(&mut self, listener: UnixListener, file: SocketFile) {
         info!(socket = %file.path().display(), "control socket is open");
         let task = self.thread.spawn(self.by_control.clone().accept_local(listener));
-        self.control = Some(ControlSocket { file, _task: task });
-    }
-}
-
-impl ControlSocket {
-    /// Whether it is reached by `path`.
-    fn is_at(&self, path: &std::path::Path) -> bool {
-        self.file.path() == path && self.file.is_there()
+        self.control = Some((file, task));
     }
 }
 

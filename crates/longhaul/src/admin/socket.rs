@@ -58,8 +58,13 @@ impl SocketFile {
         &self.path
     }
 
+    /// Whether the socket is reached by `path`.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        self.path == path && self.is_there()
+    }
+
     /// Whether the file is still there, and not replaced by another.
-    pub(super) fn is_there(&self) -> bool {
+    fn is_there(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode))
     }
 }
