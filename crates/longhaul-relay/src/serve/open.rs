@@ -43,20 +43,21 @@ pub(super) fn dry_run(tunnel: &Tunnel) -> Result<(), BindError> {
 }
 
 /// Listens for `tunnel`, whose options were [tried](dry_run). The listener replaces `old`, the listeners of ours whose addresses
-/// conflict with its own, if there are some. Both listen until the old ones have stopped serving, so no connection is refused in
+/// conflict with its own. `None`: nobody of this process has the address. The list is empty where only a listener has it that
+/// is leaving. Both listen until the old ones have stopped serving, so no connection is refused in
 /// between. On IPv4 the kernel gives new handshakes to the new listener at once. On IPv6 it gives them to both, so the old listener
 /// serves them by the settings of the new tunnel. When the old listener closes, its unfinished handshakes are lost, unless the kernel
 /// moves them to the new one (net.ipv4.tcp_migrate_req = 1).
 ///
 /// # Errors
 /// The address cannot be listened on, or the kernel refused an option.
-pub(super) fn bind(tunnel: &Tunnel, old: &[Arc<Listening>]) -> Result<Listening, BindError> {
+pub(super) fn bind(tunnel: &Tunnel, old: Option<&[Arc<Listening>]>) -> Result<Listening, BindError> {
     // Without it the new listener is refused, and the reload with it.
-    old.iter().for_each(|old| old.share(true));
-    let listening = listen(tunnel, &address_here(tunnel), !old.is_empty());
+    old.into_iter().flatten().for_each(|old| old.share(true));
+    let listening = listen(tunnel, &address_here(tunnel), old.is_some());
     let listening = listening.and_then(|socket| Listening::new(tunnel, socket, false));
     let new = listening.map_err(|err| BindError::new(tunnel, format!("listen on {}", tunnel.listen), err))?;
-    if !old.is_empty() {
+    if old.is_some() {
         // With the option the new listener would share its handshakes with the old ones (tried on 6.18: half each).
         new.share(false);
     }

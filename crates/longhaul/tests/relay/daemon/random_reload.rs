@@ -221,7 +221,7 @@ fn random_reloads_touch_no_live_flow_refuse_nobody_and_leave_nothing() {
             scope.spawn(|| traffic(&[], &live, &is_done));
             let result = daemon.reload(&world.text(&next));
             is_done.store(true, SeqCst);
-            assert_eq!(result["message"], "reloaded", "round {round}: {tunnels:?} -> {next:?}");
+            assert_eq!(result["message"], "reloaded", "round {round}: {result} {tunnels:?} -> {next:?}");
         });
         tunnels = next;
         for address in world.addresses() {
