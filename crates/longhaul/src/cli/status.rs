@@ -4,7 +4,7 @@ use super::control::{Target, failed};
 use super::{BROKEN, UNKNOWN, print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
-use longhaul::admin::figures::{FLOWS, Figure, HOPS, StatusColumn, TUNNELS};
+use longhaul::admin::figures::{FLOWS, Figure, HOPS, StatusColumn, TUNNELS, verify_state};
 use longhaul::admin::snapshot::{
     FlowState, LegState, Problem, ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName,
 };
@@ -161,14 +161,13 @@ fn hop_lines(tunnels: &[TunnelState]) -> Vec<Vec<String>> {
 fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
     let now = snapshot.unix_seconds();
     let since = age(now - verify.since_unix_seconds);
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let late = verify.lateness(now);
     match verify.state {
         VerifyStateName::Pending => format!("no result yet{late}"),
         VerifyStateName::Whole => format!("whole, for {since}{late}"),
         VerifyStateName::Broken => {
-            let word = if verify.health.is_broken() { "BROKEN" } else { "broken" };
-            format!("{word} at the {}: {}, for {since}{late}", text(&verify.stage), text(&verify.cause))
+            let [stage, cause] = [&verify.stage, &verify.cause].map(|text| text.as_deref().unwrap_or_default());
+            format!("{} at the {stage}: {cause}, for {since}{late}", verify_state(verify))
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 /// Every metric: the heading of a table in docs/metrics.md, and its rows.
 pub(super) static SECTIONS: LazyLock<[(&str, Vec<Metric>); 6]> = LazyLock::new(|| {
     [
-        ("## The process", process().into_iter().chain(of_the_machine()).collect()),
+        ("## The process", process().into_iter().chain(process_figures()).collect()),
         ("## Tunnels", tunnels()),
         ("## Legs", legs()),
         ("## Next hops", next_hops()),
@@ -65,7 +65,7 @@ fn process() -> Vec<Metric> {
     ]
 }
 
-fn of_the_machine() -> Vec<Metric> {
+fn process_figures() -> Vec<Metric> {
     vec![
         Metric::process(
             "longhaul_process_flows",
