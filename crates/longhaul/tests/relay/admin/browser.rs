@@ -5,14 +5,14 @@ use crate::chromium;
 use crate::harness::*;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A browser with one page.
 pub(crate) struct Browser {
-    process: Child,
+    process: Running,
     commands: ChildStdin,
     messages: Receiver<Value>,
     /// Names the page in each message.
@@ -42,8 +42,8 @@ impl Browser {
         command.args(["--disable-background-networking", "--no-first-run", "--remote-debugging-pipe"]);
         command.arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
         command.env("HOME", profile.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        let (commands, answers) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let mut process = Running(command.spawn().unwrap());
+        let (commands, answers) = (process.0.stdin.take().unwrap(), process.0.stdout.take().unwrap());
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             for message in BufReader::new(answers).split(0).map_while(Result::ok) {
@@ -193,11 +193,8 @@ impl Drop for Browser {
         // It ends its other processes, and then itself.
         let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let end = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < end && self.process.try_wait().is_ok_and(|ended| ended.is_none()) {
+        while Instant::now() < end && self.process.0.try_wait().is_ok_and(|ended| ended.is_none()) {
             std::thread::yield_now();
         }
-        // Both fail only if the process has ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -6,8 +6,6 @@ use crate::harness::*;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -39,37 +37,32 @@ impl Site {
 /// A server that sends back what comes. Dropping it closes its listener and its connections.
 struct Echo {
     listener: TcpListener,
-    ends: Arc<AtomicBool>,
-    accepted: Arc<Mutex<Vec<TcpStream>>>,
-    accepts: Option<JoinHandle<()>>,
+    /// Returns the connections once the listener is closed.
+    accepts: Option<JoinHandle<Vec<TcpStream>>>,
 }
 
 impl Echo {
     fn start(address: SocketAddr) -> Echo {
         let listener = TcpListener::bind(address).unwrap();
-        let (ends, accepted) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let (ours, end, kept) = (listener.try_clone().unwrap(), ends.clone(), accepted.clone());
+        let ours = listener.try_clone().unwrap();
         let accepts = std::thread::spawn(move || {
+            let mut accepted = Vec::new();
             while let Ok((stream, _)) = ours.accept() {
-                if end.load(Relaxed) {
-                    break;
-                }
-                kept.lock().unwrap().push(stream.try_clone().unwrap());
+                accepted.push(stream.try_clone().unwrap());
                 std::thread::spawn(move || echo_until_the_end(stream));
             }
+            accepted
         });
-        Echo { listener, ends, accepted, accepts: Some(accepts) }
+        Echo { listener, accepts: Some(accepts) }
     }
 }
 
 impl Drop for Echo {
     fn drop(&mut self) {
-        self.ends.store(true, Relaxed);
+        // Ends accept(2).
         let _ = socket2::SockRef::from(&self.listener).shutdown(Shutdown::Both);
-        for stream in self.accepted.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        drop(self.accepts.take().map(JoinHandle::join));
+        let accepted = self.accepts.take().map(JoinHandle::join).unwrap().unwrap_or_default();
+        accepted.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// The samples of a page: each line up to its value, and the value.
@@ -86,10 +86,7 @@ fn a_scrape_shows_the_state_of_the_moment() {
     client.write_all(&pattern(1, 100_000)).unwrap();
     server.read_exact(&mut vec![0; 100_000]).unwrap();
     let up = r#"longhaul_tunnel_bytes_total{tunnel="one",direction="up"}"#;
-    let page = wait_for("the bytes are counted", || {
-        let page = metrics(&watched);
-        if page[up] == 100_000.0 { Ok(page) } else { Err(page) }
-    });
+    let page = wait_for_value("the bytes are counted", || metrics(&watched), |page| page[up] == 100_000.0);
     let version = format!(r#"longhaul_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION"));
     let hop = format!(r#"{{tunnel="one",next_hop="{}"}}"#, watched.far.local_addr().unwrap());
     for (name, value) in [
@@ -144,23 +141,6 @@ fn a_removed_tunnel_disappears_and_a_client_chooses_the_format() {
     assert_eq!(names(&old), names(&new));
 }
 
-#[test]
-fn a_broken_tunnel_shows_its_stage() {
-    let watched = Watched::start("");
-    let (port, closed) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-    watched.reload(&tunnel_to("two", port.address(), &[closed.address()], "verify = \"1s\"\n"));
-    let page = wait_for("a result", || {
-        let page = metrics(&watched);
-        if page.contains_key(r#"longhaul_verify_whole{tunnel="two"}"#) { Ok(page) } else { Err(page) }
-    });
-    assert_eq!(page[r#"longhaul_verify_whole{tunnel="two"}"#], 0.0);
-    let stage = page.keys().find(|name| name.starts_with(r#"longhaul_verify_broken{tunnel="two",stage="#));
-    assert!(stage.is_some_and(|stage| stage.ends_with(r#",cause="refused"}"#)), "{page:#?}");
-    assert_eq!(page[r#"longhaul_tunnel_ready{tunnel="two"}"#], 0.0);
-    assert!(page[r#"longhaul_verify_last_time_seconds{tunnel="two"}"#] > page["longhaul_start_time_seconds"]);
-    assert!(!page.contains_key(r#"longhaul_verify_whole{tunnel="one"}"#), "it is not verified");
-}
-
 /// Returns the path of a file of the repository.
 fn repository(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
@@ -198,7 +178,7 @@ fn promtool_accepts_the_metrics_and_the_rules() {
 
 /// A Prometheus server. Dropping it ends it.
 struct Prometheus {
-    process: Child,
+    _process: Running,
     address: SocketAddr,
     _port: Port,
     _folder: TempDir,
@@ -224,7 +204,7 @@ impl Prometheus {
                 skip("prometheus is not installed; it comes with the package prometheus");
                 None
             }
-            process => Some(Prometheus { process: process.unwrap(), address, _port: port, _folder: folder }),
+            process => Some(Prometheus { _process: Running(process.unwrap()), address, _port: port, _folder: folder }),
         }
     }
 
@@ -241,13 +221,6 @@ impl Prometheus {
             true => Ok(answer["data"]["result"].clone()),
             false => Err(format!("{query}: {answer}")),
         }
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -55,27 +55,6 @@ fn another_user_is_refused_even_if_the_file_lets_him_in() {
 }
 
 #[test]
-fn a_stale_socket_is_replaced_and_a_live_one_is_an_error() {
-    let mut first = Watched::start("");
-    let (other, http) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-    let file = first.daemon.folder.path().join("second.toml").display().to_string();
-    let of_another = [(&first.http, &http), (&first.port, &other)];
-    let text = of_another.iter().fold(first.text("", ""), |text, (from, to)| {
-        text.replace(&from.address().to_string(), &to.address().to_string())
-    });
-    fs::write(&file, text).unwrap();
-    let refused = program().args(["run", "-c", &file]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr(&refused).contains("another process listens on"), "{}", stderr(&refused));
-    assert_eq!(first.get("/healthz").0, 200, "the first daemon keeps its socket");
-    first.kill();
-    assert!(first.socket().exists(), "kill -9 leaves the file");
-    let _second = Relay::start(&["run", "-c", &file]);
-    wait_until("the socket is replaced", || UnixStream::connect(first.socket()).is_ok());
-    assert_eq!(first.get("/healthz").0, 200);
-}
-
-#[test]
 fn a_default_socket_is_tried_and_its_absence_is_one_warning() {
     let (folder, far) = (tempfile::tempdir().unwrap(), server());
     let start = |name: &str| {
@@ -126,10 +105,8 @@ fn a_status_names_the_cap_that_limits_a_flow() {
     std::thread::scope(|scope| {
         scope.spawn(|| while (&client).write_all(&[0; 65_536]).is_ok() {});
         scope.spawn(|| while (&server).read(&mut [0; 65_536]).is_ok_and(|bytes| bytes > 0) {});
-        let dial = wait_for("the cap limits the dial leg", || {
-            let dial = admin.status()["flows"][0]["dial"].clone();
-            if dial["limit"] == "cap" { Ok(dial) } else { Err(dial) }
-        });
+        let dial = || admin.status()["flows"][0]["dial"].take();
+        let dial = wait_for_value("the cap limits the dial leg", dial, |dial| dial["limit"] == "cap");
         // The share of a single flow is a quarter of the cap to three times the cap.
         let cap = dial["cap_bits_per_second"].as_u64().unwrap();
         assert!((2_000_000..=24_000_000).contains(&cap), "{dial}");
@@ -151,13 +128,11 @@ fn a_status_shows_bytes_that_grow_while_a_flow_lives() {
         client.read_exact(&mut [0; 2]).unwrap();
     }
     // The pump counts after it has written.
-    let status = wait_for("the bytes are counted", || {
-        let status = admin.status();
-        match status["flows"][0]["up_bytes"] == 1_100_000 && status["flows"][0]["down_bytes"] == 4 {
-            true => Ok(status),
-            false => Err(status),
-        }
-    });
+    let is_counted = |status: &Value| {
+        let flow = &status["flows"][0];
+        flow["up_bytes"] == 1_100_000 && flow["down_bytes"] == 4
+    };
+    let status = wait_for_value("the bytes are counted", || admin.status(), is_counted);
     let (flow, tunnel) = (&status["flows"][0], &status["tunnels"][0]);
     assert_eq!((&flow["flow"], &flow["tunnel"], &flow["state"]), (&1.into(), &"one".into(), &"open".into()));
     assert_eq!(flow["peer"], client.local_addr().unwrap().to_string());
@@ -293,14 +268,11 @@ fn garbage_and_silence_keep_nobody_out() {
     let mut answer = Vec::new();
     let _ = large.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
-    let counted = wait_for("the garbage is counted", || {
-        let status = admin.status();
-        let counted = |name: &str| status["admin"][name].as_u64().unwrap();
-        // Bytes that come after the connection was displaced are not seen.
-        let seen = counted("malformed") + counted("displaced");
-        if seen >= 2 * FLOOD as u64 { Ok(status["admin"].clone()) } else { Err(status["admin"].clone()) }
-    });
-    assert!(counted["malformed"].as_u64().unwrap() > 0 && counted["displaced"].as_u64().unwrap() > 0, "{counted}");
+    let counted = || ["malformed", "displaced"].map(|name| admin.status()["admin"][name].as_u64().unwrap());
+    // Bytes that come after the connection was displaced are not seen.
+    let all = |counted: &[u64; 2]| counted.iter().sum::<u64>() >= 2 * FLOOD as u64;
+    let counted = wait_for_value("the garbage is counted", counted, all);
+    assert!(counted.iter().all(|number| *number > 0), "{counted:?}");
     talk(&client, &server);
     drop(slow);
 }

@@ -7,13 +7,13 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use vt100::Parser;
 
 /// `longhaul top` in a terminal.
 struct Top {
-    child: Child,
+    child: Running,
     /// The other end of the terminal: what a user types and sees.
     master: File,
     /// The terminal itself. While it is open here, reading the other end does not fail.
@@ -35,7 +35,7 @@ impl Top {
         command.args(["--ctty", PROGRAM, "top", "--interval", "100ms", "--admin"]);
         let end = || Stdio::from(terminal.try_clone().unwrap());
         command.arg(admin.socket()).stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm");
-        let child = command.spawn().expect("setsid (util-linux) starts");
+        let child = Running(command.spawn().expect("setsid (util-linux) starts"));
         let (master, screen) = (File::from(master), Arc::new(Mutex::new(Parser::new(30, 100, 0))));
         let (mut reader, shared) = (master.try_clone().unwrap(), screen.clone());
         std::thread::spawn(move || {
@@ -74,21 +74,13 @@ impl Top {
 
     /// Waits for the end. Checks that it succeeded, and that the terminal is as before.
     fn ends(mut self) {
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{}", self.shown());
+        assert_eq!(self.child.0.wait().unwrap().code(), Some(0), "{}", self.shown());
         let modes = tcgetattr(&self.terminal).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG), "{modes:?}");
         wait_until("the first screen is back", || {
             let parser = self.screen.lock().unwrap();
             !parser.screen().alternate_screen() && !parser.screen().hide_cursor()
         });
-    }
-}
-
-impl Drop for Top {
-    fn drop(&mut self) {
-        // Both fail if it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -176,7 +168,7 @@ fn sigterm_restores_the_terminal() {
     let admin = Watched::start("");
     let top = Top::start(&admin);
     top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
-    let status = Command::new("kill").args(["-TERM", &top.child.id().to_string()]).status().unwrap();
+    let status = Command::new("kill").args(["-TERM", &top.child.0.id().to_string()]).status().unwrap();
     assert!(status.success());
     top.ends();
 }

@@ -315,33 +315,6 @@ fn a_reader_that_stops_for_thirty_seconds_after_a_reset_is_reset() {
 }
 
 #[test]
-fn a_dead_next_hop_resets_the_client() {
-    for relays in [1, 2] {
-        let mut path = Path::new(relays, &[]);
-        path.drop_server();
-        reset_by(path.entry());
-        let last = path.relays.last().unwrap();
-        let why = last.wait_log("dial failed");
-        assert!(why["why"].as_str().unwrap().contains("connect: ECONNREFUSED: Connection refused"), "{why}");
-        assert_eq!(last.flow_end(), (0, 0, "dial failed".into()));
-    }
-}
-
-#[test]
-fn after_a_silent_next_hop_the_second_one_is_dialled() {
-    let (silent, server) = (Silent::new(), server());
-    let hop = Hop::new(&[silent.address(), server.local_addr().unwrap()], &["--connect-timeout", "300ms"]);
-    let started = Instant::now();
-    let client = hop.dial();
-    send_all(&client, b"to the second");
-    let answering = patient(server.accept().unwrap().0);
-    assert!(started.elapsed() >= Duration::from_millis(300));
-    assert_eq!(read_to_end(&answering), (b"to the second".to_vec(), Ending::Fin));
-    drop(answering);
-    assert_eq!(hop.relay.flow_end(), (13, 0, "finished".into()));
-}
-
-#[test]
 fn a_client_that_gives_up_ends_the_dial() {
     let silent = Silent::new();
     let hop = Hop::new(&[silent.address()], &["--connect-timeout", "10min"]);

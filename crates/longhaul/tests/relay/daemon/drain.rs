@@ -6,28 +6,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 #[test]
-fn a_drain_lets_flows_end_and_then_exits() {
-    let mut path = Path::new(1, &[]);
-    let (client, server) = path.connect();
-    path.relays[0].signal("TERM");
-    let line = path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
-    assert_eq!(line["flows"], 1);
-    refused_soon(path.entry());
-    talk(&client, &server);
-    let bytes = pattern(21, 1_000_000);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (&client).write_all(&bytes).unwrap();
-            drop(client);
-        });
-        assert_same(&read_to_end(&server).0, &bytes);
-        drop(server);
-    });
-    path.relays[0].wait_log("flow ended");
-    assert_eq!(path.relays[0].exit(), Some(0));
-}
-
-#[test]
 fn a_drain_at_max_flows_finishes_the_flows_and_resets_waiting_connections() {
     let mut path = Path::new(1, &["--max-flows", "2"]);
     let inside = [path.connect(), path.connect()];
@@ -47,8 +25,7 @@ fn a_drain_at_max_flows_finishes_the_flows_and_resets_waiting_connections() {
             round_trip(client, &bytes);
         }
     });
-    path.server().set_nonblocking(true).unwrap();
-    assert!(path.server().accept().is_err(), "the relay dialled for a waiting connection");
+    assert_not_dialled(path.server());
     let counters = path.relays[0].wait_log("counters");
     let counted = ["accepted", "finished", "reset", "flows_now"].map(|key| counters[key].as_u64().unwrap());
     assert_eq!(counted, [2, 2, 0, 0], "{counters}");
@@ -69,20 +46,6 @@ fn a_drain_below_max_flows_serves_waiting_connections() {
         assert_eq!((&counters["accepted"], &counters["flows_now"]), (&5.into(), &0.into()), "{counters}");
         assert_eq!(path.relays[0].exit(), Some(0));
     }
-}
-
-#[test]
-fn a_second_signal_cuts_with_reset() {
-    let mut path = Path::new(1, &[]);
-    let (client, server) = path.connect();
-    talk(&client, &server);
-    path.relays[0].signal("TERM");
-    path.relays[0].wait_log("draining: no new connections; a second signal cuts the flows");
-    path.relays[0].signal("TERM");
-    assert_eq!(path.relays[0].flow_end(), (4, 4, "cut by drain or exit".into()));
-    assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
-    assert_eq!(read_to_end(&server), (Vec::new(), Ending::Reset));
-    assert_eq!(path.relays[0].exit(), Some(0));
 }
 
 #[test]

@@ -8,11 +8,11 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command};
+use std::process::Command;
 
 /// A relay whose log the test cannot read, and the server behind it.
 struct Mute {
-    process: Child,
+    process: Running,
     port: Port,
     server: TcpListener,
 }
@@ -24,14 +24,14 @@ impl Mute {
         let (listen, to) = (port.address().to_string(), server.local_addr().unwrap().to_string());
         let mut command = longhaul();
         command.args(["relay", "--listen", &listen, "--to", &to]).args(flags).stderr(stderr);
-        Mute { process: command.spawn().expect("longhaul starts"), port, server }
+        Mute { process: Running(command.spawn().expect("longhaul starts")), port, server }
     }
 
     /// Connects to the relay, as soon as it listens.
     fn dial(&mut self) -> TcpStream {
         // Without a log to wait for, tries until the connection succeeds.
         patient(wait_for("the relay listens", || {
-            assert_eq!(self.process.try_wait().unwrap(), None, "the relay has ended");
+            assert_eq!(self.process.0.try_wait().unwrap(), None, "the relay has ended");
             TcpStream::connect(self.port.address())
         }))
     }
@@ -48,18 +48,10 @@ impl Mute {
 
     /// Sends SIGTERM and waits for the end of the relay; returns the exit code.
     fn terminate(&mut self) -> Option<i32> {
-        let process = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()).unwrap();
-        assert!(Command::new("kill").arg(self.process.id().to_string()).status().expect("kill runs").success());
+        let process = pidfd_open(Pid::from_child(&self.process.0), PidfdFlags::empty()).unwrap();
+        assert!(Command::new("kill").arg(self.process.0.id().to_string()).status().expect("kill runs").success());
         wait_for_events(&process, PollFlags::IN); // pidfd_open(2): readable when it has ended
-        self.process.wait().unwrap().code()
-    }
-}
-
-impl Drop for Mute {
-    fn drop(&mut self) {
-        // Both fail only if the process has ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.0.wait().unwrap().code()
     }
 }
 
@@ -83,13 +75,19 @@ fn a_log_whose_reader_is_gone_ends_no_listener() {
     assert_eq!(relay.terminate(), Some(0));
 }
 
-#[test]
-fn a_log_that_nobody_reads_delays_no_flow() {
+/// Returns the ends of a pipe into which not even one log line fits.
+fn full_pipe() -> (OwnedFd, OwnedFd) {
     let (reader, writer) = pipe().unwrap();
     let mut writer = File::from(writer);
     let room = fcntl_getpipe_size(&writer).unwrap();
-    writer.write_all(&vec![b'\n'; room]).unwrap(); // fills the pipe, so that even the first log line does not fit
-    let mut relay = Mute::start(writer.into(), &[]);
+    writer.write_all(&vec![b'\n'; room]).unwrap();
+    (reader, writer.into())
+}
+
+#[test]
+fn a_log_that_nobody_reads_delays_no_flow() {
+    let (reader, writer) = full_pipe();
+    let mut relay = Mute::start(writer, &[]);
     for flow in 0..300 {
         relay.carry(&pattern(flow, 10));
     }
@@ -180,11 +178,11 @@ fn dial_local_of_the_near_line_is_peer_of_the_far_line() {
 }
 
 #[test]
-fn usr2_is_ignored_and_usr1_also_works_during_a_drain() {
-    let path = Path::new(1, &[]);
+fn usr2_is_ignored_usr1_works_during_a_drain_and_a_second_sigterm_cuts_with_reset() {
+    let mut path = Path::new(1, &[]);
     let (client, server) = path.connect();
     talk(&client, &server);
-    let relay = &path.relays[0];
+    let relay = &mut path.relays[0];
     let ignored = "SIGUSR2 is ignored; SIGUSR1 writes the counters, SIGHUP reloads, SIGTERM drains";
     relay.signal("USR2");
     relay.wait_log(ignored);
@@ -196,9 +194,11 @@ fn usr2_is_ignored_and_usr1_also_works_during_a_drain() {
     assert_eq!((&counters["flows_now"], &counters["reset"]), (&1.into(), &0.into()), "{counters}");
     talk(&client, &server);
     relay.signal("TERM");
-    assert_eq!(relay.flow_end().2, "cut by drain or exit");
+    assert_eq!(relay.flow_end(), (8, 8, "cut by drain or exit".into()));
+    [&client, &server].iter().for_each(|end| assert_eq!(read_to_end(end), (Vec::new(), Ending::Reset)));
     let counters = relay.wait_log("counters");
     assert_eq!((&counters["cut"], &counters["reset"]), (&1.into(), &1.into()), "{counters}");
+    assert_eq!(relay.exit(), Some(0));
 }
 
 #[test]
@@ -223,11 +223,8 @@ fn lines_held_back_are_counted_before_the_exit() {
 
 #[test]
 fn a_log_that_nobody_reads_does_not_block_the_exit() {
-    let (_reader, writer) = pipe().unwrap();
-    let mut writer = File::from(writer);
-    let room = fcntl_getpipe_size(&writer).unwrap();
-    writer.write_all(&vec![b'\n'; room]).unwrap();
-    let mut relay = Mute::start(writer.into(), &[]);
+    let (_reader, writer) = full_pipe();
+    let mut relay = Mute::start(writer, &[]);
     relay.carry(b"a few bytes");
     assert_eq!(relay.terminate(), Some(0));
 }

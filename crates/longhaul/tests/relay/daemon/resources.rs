@@ -1,11 +1,11 @@
 //! Tests the resources: their log lines, their place in status and among the problems.
 
+use crate::carry::wan::wan_of;
 use crate::harness::*;
-use longhaul_lab::{Host, LabError, LinkSpec, Profile, Wan};
+use longhaul_lab::{Host, LinkSpec};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::Value;
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Starts a daemon after the shell command `limit`.
@@ -80,13 +80,7 @@ fn descriptors_near_their_limit_are_told_with_the_limit_of_now() {
 
 #[test]
 fn ports_towards_a_hop_and_tracked_connections_are_those_of_the_namespace() {
-    let link = LinkSpec::new(Duration::from_millis(1), None);
-    let profiles = [Profile::plain(), Profile::relay(&link), Profile::relay(&link), Profile::plain()];
-    let wan = match Wan::build(&link, profiles) {
-        Ok(wan) => Arc::new(wan),
-        Err(why @ (LabError::Missing { .. } | LabError::Sys(_))) => return skip(&why.to_string()),
-        Err(why) => panic!("{why}"),
-    };
+    let Some(wan) = wan_of(&LinkSpec::new(Duration::from_millis(1), None)) else { return };
     // 10 ports, of which two are reserved.
     let ports =
         "cd /proc/sys/net/ipv4 && echo 20000 20009 > ip_local_port_range && echo 20003,20005 > ip_local_reserved_ports";

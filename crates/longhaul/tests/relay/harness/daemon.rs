@@ -3,7 +3,7 @@
 use crate::harness::TIMEOUT;
 use crate::harness::path::Port;
 use crate::harness::relay::{Relay, program};
-use crate::harness::sockets::{accept, patient, server, wait_for};
+use crate::harness::sockets::{accept, patient, server, wait_for_value};
 use serde_json::Value;
 use std::fmt::Display;
 use std::io::{Read, Write};
@@ -198,10 +198,7 @@ impl Watched {
 
     /// Waits until the probes say that the tunnel is in `state`; returns their results.
     pub(crate) fn wait_verify(&self, state: &str) -> Value {
-        wait_for(state, || {
-            let verify = self.verify();
-            if verify["state"] == state { Ok(verify) } else { Err(verify) }
-        })
+        wait_for_value(state, || self.verify(), |verify| verify["state"] == state)
     }
 
     /// Waits until the probes say that the tunnel is broken at `stage` by `cause`, and asserts that every view agrees.

@@ -28,13 +28,18 @@ pub(crate) fn in_own_network(test: impl FnOnce() + Send) {
     }
     let in_namespace = || {
         longhaul_sys::netns::NetNs::create().expect("a network namespace");
-        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        assert!(up.expect("ip(8) runs").success());
+        ip("link set lo up");
         test();
     };
     if let Err(panic) = std::thread::scope(|scope| scope.spawn(in_namespace).join()) {
         std::panic::resume_unwind(panic);
     }
+}
+
+/// Runs ip(8) with the words of `arguments` in the calling thread's network namespace.
+pub(crate) fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status();
+    assert!(status.expect("ip(8) runs").success(), "ip {arguments}");
 }
 
 /// Writes a sysctl of the calling thread's network namespace. `name` is its path below /proc/sys.

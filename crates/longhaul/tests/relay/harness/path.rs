@@ -1,7 +1,7 @@
 //! A path for tests: client, one or two relays, server, on loopback or between the hosts of the lab.
 
 use crate::harness::relay::{Relay, longhaul};
-use crate::harness::sockets::{listen, patient};
+use crate::harness::sockets::{echo, listen, patient, round_trip};
 use longhaul_lab::{Host, Wan};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -103,6 +103,15 @@ impl Path {
     pub(crate) fn connect(&self) -> (TcpStream, TcpStream) {
         let client = self.dial();
         (client, patient(self.server().accept().expect("the relay dials").0))
+    }
+
+    /// Opens a flow for each of `payloads` at once. Asserts that its bytes come back from the server, followed by FIN.
+    pub(crate) fn echo_all(&self, payloads: impl ExactSizeIterator<Item = Vec<u8>>) {
+        std::thread::scope(|scope| {
+            let flows = payloads.len();
+            scope.spawn(move || echo(self.server(), flows));
+            payloads.for_each(|bytes| drop(scope.spawn(move || round_trip(self.dial(), &bytes))));
+        });
     }
 
     /// Connects a client; returns its end.

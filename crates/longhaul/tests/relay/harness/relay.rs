@@ -6,7 +6,7 @@ use longhaul_lab::{Host, Program, Wan};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::Value;
 use socket2::{SockAddr, Socket};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -22,8 +22,19 @@ pub(crate) struct Relay {
 
 /// A process on this host, or on a host of the lab.
 enum Process {
-    Here(Child),
+    Here(Running),
     Lab(Program),
+}
+
+/// A process that is killed when this value is dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only if the process has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Relay {
@@ -36,7 +47,7 @@ impl Relay {
 
     /// Starts `command`, a `longhaul` with JSON logs on stderr, and waits until it listens.
     pub(crate) fn spawn(command: Command) -> Relay {
-        Relay::spawn_by(command, |mut command| Process::Here(command.spawn().expect("longhaul starts")))
+        Relay::spawn_by(command, |mut command| Process::Here(Running(command.spawn().expect("longhaul starts"))))
     }
 
     /// Like [`Relay::spawn`], on `host` of the lab.
@@ -138,7 +149,7 @@ impl Relay {
     /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         match &self.process {
-            Process::Here(child) => child.id(),
+            Process::Here(Running(child)) => child.id(),
             Process::Lab(program) => program.id(),
         }
     }
@@ -198,18 +209,8 @@ impl Relay {
     /// Waits for the end of the process and returns its exit code; returns `None` at once for a process of the lab.
     pub(crate) fn exit(&mut self) -> Option<i32> {
         match &mut self.process {
-            Process::Here(child) => child.wait().expect("it was started").code(),
+            Process::Here(Running(child)) => child.wait().expect("it was started").code(),
             Process::Lab(_) => None,
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Process::Here(child) = self {
-            // Both fail only if the process has ended. A program of the lab does this by itself.
-            let _ = child.kill();
-            let _ = child.wait();
         }
     }
 }
@@ -231,15 +232,6 @@ pub(crate) fn longhaul_after(first: &str, args: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{first} && exec \"$0\" \"$@\""), PROGRAM, "--log-format", "json"]).args(args);
     command
-}
-
-/// Runs `longhaul check` for the text `config`.
-pub(crate) fn check(config: &str) -> Output {
-    let mut command = program();
-    command.args(["check", "-c", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("longhaul starts");
-    child.stdin.take().expect("a pipe").write_all(config.as_bytes()).expect("it reads the file");
-    child.wait_with_output().expect("it ends")
 }
 
 /// The path of the program under test.

@@ -70,6 +70,14 @@ pub(crate) fn wait_for<T, E: Debug>(what: &str, mut look: impl FnMut() -> Result
     }
 }
 
+/// Like [`wait_for`], for a value of which `is_it` returns true.
+pub(crate) fn wait_for_value<T: Debug>(what: &str, mut look: impl FnMut() -> T, is_it: impl Fn(&T) -> bool) -> T {
+    wait_for(what, || {
+        let seen = look();
+        if is_it(&seen) { Ok(seen) } else { Err(seen) }
+    })
+}
+
 /// Waits for one of `events` (poll(2)).
 pub(crate) fn wait_for_events(of: &impl AsFd, events: PollFlags) {
     let timeout = Timespec { tv_sec: TIMEOUT.as_secs() as i64, tv_nsec: 0 };
@@ -80,6 +88,13 @@ pub(crate) fn wait_for_events(of: &impl AsFd, events: PollFlags) {
 /// Waits for the next connection to `server`.
 pub(crate) fn accept(server: &TcpListener) -> TcpStream {
     patient(server.accept().expect("the relay dials").0)
+}
+
+/// Asserts that no connection waits for `server`.
+pub(crate) fn assert_not_dialled(server: &TcpListener) {
+    server.set_nonblocking(true).expect("O_NONBLOCK");
+    assert!(server.accept().is_err_and(|err| err.kind() == ErrorKind::WouldBlock), "the relay dialled");
+    server.set_nonblocking(false).expect("O_NONBLOCK");
 }
 
 /// Connects from the address `ip`.

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command};
+use std::process::Command;
 
 #[test]
 fn every_option_carries_a_flow_or_is_refused_with_one_line() {
@@ -36,7 +36,7 @@ fn carries_or_says_why(option: &str) {
             assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin), "{option}");
         }
         Start::Refused(line) => {
-            let code = relay.0.wait().unwrap().code();
+            let code = relay.0.0.wait().unwrap().code();
             assert_eq!(code, Some(1), "{option}: {line}");
             assert!(line.contains(option.split_once('.').unwrap().1.split_once('=').unwrap().0), "{option}: {line}");
             let line: serde_json::Value = serde_json::from_str(&line).expect("a line of the log");
@@ -60,15 +60,7 @@ fn with_freebind_a_relay_listens_on_an_address_that_is_not_here() {
 }
 
 /// A relay process and its log.
-struct Started(Child, BufReader<UnixStream>);
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // Both fail only if the process has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+struct Started(Running, BufReader<UnixStream>);
 
 /// Outcome of the start.
 enum Start {
@@ -83,7 +75,7 @@ fn start(option: &str, listen: SocketAddr, to: SocketAddr) -> Started {
     let mut command: Command = longhaul();
     command.args(["relay", "--listen", &listen.to_string(), "--to", &to.to_string(), "--set", option]);
     let child = command.stderr(OwnedFd::from(stderr)).spawn().unwrap();
-    Started(child, BufReader::new(ours))
+    Started(Running(child), BufReader::new(ours))
 }
 
 /// Reads the log until the relay listens or has ended.

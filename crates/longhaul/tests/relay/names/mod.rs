@@ -9,7 +9,7 @@ use crate::harness::*;
 use crate::names::nameserver::*;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -41,10 +41,14 @@ impl Site {
         std::fs::write(self.file(name), text).unwrap();
     }
 
-    /// Starts a relay with one tunnel to `to`. `daemon` are keys of the daemon.
-    fn relay(&self, daemon: &str, to: &str) -> Relay {
-        let listen = self.entry;
-        self.write("longhaul.toml", &format!("{daemon}\n{}", tunnel_to("a", listen, &[to], "")));
+    /// Starts a relay with one tunnel to `to`. `head` comes before it in the file.
+    fn relay(&self, head: &str, to: &str) -> Relay {
+        self.relay_of(&format!("{head}\n{}", tunnel_to("a", self.entry, &[to], "")))
+    }
+
+    /// Starts a relay with the text `config`.
+    fn relay_of(&self, config: &str) -> Relay {
+        self.write("longhaul.toml", config);
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$1\" /etc/resolv.conf && mount --bind \"$2\" /etc/hosts && exec \"$0\" --log-format json \
                       run -c \"$3\"";
@@ -92,24 +96,27 @@ fn greet(address: &str, word: &'static str) {
     });
 }
 
-/// Starts the servers "one" at 127.0.1.1 and "two" at 127.0.1.2.
-fn greet_both() {
-    greet("127.0.1.1:7000", "one");
-    greet("127.0.1.2:7000", "two");
-}
-
 const NAME: &str = "b.example";
 
 fn to() -> String {
     format!("{NAME}:{PORT}")
 }
 
+/// Runs `test` in a network of its own, with the servers "one" at 127.0.1.1 and "two" at 127.0.1.2, and a nameserver that gives
+/// [`NAME`] these addresses for `ttl` seconds.
+fn with_name(ttl: u32, addresses: &[&str], test: impl FnOnce(Nameserver) + Send) {
+    in_own_network(|| {
+        greet("127.0.1.1:7000", "one");
+        greet("127.0.1.2:7000", "two");
+        let nameserver = Nameserver::start("127.0.0.1");
+        nameserver.set(NAME, ttl, addresses);
+        test(nameserver);
+    });
+}
+
 #[test]
 fn fifty_flows_at_once_make_one_query() {
-    in_own_network(|| {
-        greet_both();
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 3600, &["127.0.1.1"]);
+    with_name(3600, &["127.0.1.1"], |nameserver| {
         nameserver.fall_silent();
         let site = Site::new("");
         let relay = site.relay("", &to());
@@ -129,10 +136,7 @@ fn fifty_flows_at_once_make_one_query() {
 
 #[test]
 fn an_answer_is_used_for_its_ttl_and_a_reload_asks_again() {
-    in_own_network(|| {
-        greet_both();
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 3600, &["127.0.1.1"]);
+    with_name(3600, &["127.0.1.1"], |nameserver| {
         let site = Site::new("");
         let relay = site.relay("", &to());
         assert_eq!(site.reached(), "one");
@@ -149,10 +153,9 @@ fn an_answer_is_used_for_its_ttl_and_a_reload_asks_again() {
 
 #[test]
 fn while_no_resolver_answers_the_last_good_answer_serves() {
-    in_own_network(|| {
-        greet_both();
-        let servers = [Nameserver::start("127.0.0.1"), Nameserver::start("127.0.0.2")];
-        servers.iter().for_each(|server| server.set(NAME, 1, &["127.0.1.1"]));
+    with_name(1, &["127.0.1.1"], |first| {
+        let servers = [first, Nameserver::start("127.0.0.2")];
+        servers[1].set(NAME, 1, &["127.0.1.1"]);
         let site = Site::new("nameserver 127.0.0.1\nnameserver 127.0.0.2\noptions timeout:1 attempts:1\n");
         let relay = site.relay("", &to());
         site.wait_for("one"); // a second may be too short for a nameserver on a busy machine
@@ -173,24 +176,22 @@ fn while_no_resolver_answers_the_last_good_answer_serves() {
 
 #[test]
 fn an_outage_of_the_resolver_is_a_problem_and_fatal_without_an_address() {
-    in_own_network(|| {
-        greet_both();
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 1, &["127.0.1.1"]);
+    with_name(1, &["127.0.1.1"], |nameserver| {
         nameserver.fall_silent();
         let site = Site::new("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
         let _relay = site.relay(&format!("[admin]\nsocket = \"{}\"", site.file("admin.sock")), &to());
-        let problem = |effect: &str, reached: &dyn Fn()| {
-            wait_for(effect, || {
-                reached();
-                let status = site.status();
-                let what = status["problems"][0]["what"].as_str().unwrap_or_default();
-                let is_it = what.starts_with("no resolver answers for b.example:7000 (") && what.ends_with(effect);
-                if is_it { Ok(status) } else { Err(status["problems"].clone()) }
-            })
+        let problem = |effect: &str| {
+            wait_for_value(
+                effect,
+                || site.status(),
+                |status| {
+                    let what = status["problems"][0]["what"].as_str().unwrap_or_default();
+                    what.starts_with("no resolver answers for b.example:7000 (") && what.ends_with(effect)
+                },
+            )
         };
         // No flow asks: the relay does, at its start and again and again.
-        let status = problem("; no next hop has an address", &|| {});
+        let status = problem("; no next hop has an address");
         let of_fatal = &status["problems"][0];
         assert_eq!((&of_fatal["stage"], &of_fatal["fatal"]), (&"next hop".into(), &true.into()), "{status}");
         assert_eq!((&status["ready"], &of_fatal["tunnel"]), (&false.into(), &"a".into()));
@@ -199,7 +200,8 @@ fn an_outage_of_the_resolver_is_a_problem_and_fatal_without_an_address() {
         assert_eq!(site.status()["problems"], json!([]));
         site.wait_for("one");
         nameserver.fall_silent();
-        let status = problem("; the last good answer serves", &|| assert_eq!(site.reached(), "one"));
+        wait_until("a flow has asked in vain", || site.reached() == "one" && site.status()["problems"] != json!([]));
+        let status = problem("; the last good answer serves");
         let of_stale = &status["problems"][0];
         assert_eq!((&status["ready"], &of_stale["fatal"]), (&true.into(), &false.into()), "{status}");
         let since = |problem: &Value| problem["since_unix_seconds"].as_f64().unwrap();
@@ -214,10 +216,9 @@ fn an_outage_of_the_resolver_is_a_problem_and_fatal_without_an_address() {
 
 #[test]
 fn a_dead_first_nameserver_stops_no_flow() {
-    in_own_network(|| {
-        greet_both();
-        let [dead, good] = [Nameserver::start("127.0.0.1"), Nameserver::start("127.0.0.2")];
+    with_name(1, &[], |dead| {
         dead.fall_silent();
+        let good = Nameserver::start("127.0.0.2");
         good.set(NAME, 1, &["127.0.1.1"]);
         let site = Site::new("nameserver 127.0.0.1\nnameserver 127.0.0.2\n");
         let relay = site.relay("", &to());
@@ -231,32 +232,15 @@ fn a_dead_first_nameserver_stops_no_flow() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_any_more_is_not_dialled() {
-    in_own_network(|| {
-        greet_both();
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 1, &["127.0.1.1"]);
-        let site = Site::new("");
-        let relay = site.relay("", &to());
-        assert_eq!(site.reached(), "one");
-        nameserver.set(NAME, 1, &[]);
-        site.wait_for("reset");
-        let why = relay.wait_log("dial failed")["why"].to_string();
-        assert!(why.contains("b.example:7000: cannot be resolved: the name does not exist"), "{why}");
-        nameserver.set(NAME, 1, &["127.0.1.2"]);
-        site.wait_for("two");
-    });
-}
-
-#[test]
 fn a_name_that_never_existed_is_a_problem_until_somebody_adds_it() {
-    in_own_network(|| {
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 1, &[]);
+    with_name(1, &[], |nameserver| {
         let site = Site::new("");
         let relay = site.relay(&format!("[admin]\nsocket = \"{}\"", site.file("admin.sock")), &to());
         let line = relay.wait_log("a name of a next hop leads nowhere");
         assert_eq!((&line["name"], &line["why"]), (&NAME.into(), &"the name does not exist".into()));
+        assert_eq!(site.reached(), "reset");
+        let why = relay.wait_log("dial failed")["why"].to_string();
+        assert!(why.contains("b.example:7000: cannot be resolved: the name does not exist"), "{why}");
         let status = site.status();
         let problem = &status["problems"][0];
         assert_eq!(problem["what"], "b.example:7000: the name does not exist", "{status}");
@@ -277,49 +261,10 @@ fn a_name_that_never_existed_is_a_problem_until_somebody_adds_it() {
     });
 }
 
-/// Otherwise a dead nameserver would make a mistake in the name of one tunnel fatal for every tunnel.
-#[test]
-fn a_name_that_does_not_exist_is_not_fatal_either_when_no_resolver_answers() {
-    in_own_network(|| {
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 1, &[]);
-        let site = Site::new("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
-        let relay = site.relay(&format!("[admin]\nsocket = \"{}\"", site.file("admin.sock")), &to());
-        relay.wait_log("a name of a next hop leads nowhere");
-        nameserver.fall_silent();
-        relay.wait_log("no resolver answers; the last good answer serves, if any");
-        let (status, problems) = (site.status(), |status: &Value| status["problems"].as_array().unwrap().len());
-        let problem = &status["problems"][0];
-        let what = problem["what"].as_str().unwrap();
-        let is_it =
-            what.starts_with("b.example:7000: the name does not exist by the last answer, and no resolver answers");
-        assert!(is_it && problems(&status) == 1, "{status}");
-        assert_eq!((&status["ready"], &problem["doubtful"]), (&true.into(), &true.into()), "{status}");
-    });
-}
-
-#[test]
-fn an_outage_that_ends_with_an_absent_name_has_an_end_in_the_log() {
-    in_own_network(|| {
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 1, &[]);
-        nameserver.fall_silent();
-        let site = Site::new("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
-        let relay = site.relay("", &to());
-        relay.wait_log("no resolver answers; the last good answer serves, if any");
-        nameserver.answer();
-        let end = relay.wait_log_any(&["a resolver answers again", "a name of a next hop leads nowhere"]);
-        assert_eq!((&end["message"], &end["name"]), (&"a resolver answers again".into(), &NAME.into()));
-        relay.wait_log("a name of a next hop leads nowhere");
-    });
-}
-
 #[test]
 fn every_address_of_a_name_is_tried_in_the_order_of_the_answer() {
-    in_own_network(|| {
-        greet_both();
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 3600, &["127.0.1.9", "127.0.1.2", "127.0.1.1"]); // nobody listens at the first
+    // Nobody listens at the first.
+    with_name(3600, &["127.0.1.9", "127.0.1.2", "127.0.1.1"], |_nameserver| {
         let site = Site::new("");
         let _relay = site.relay("", &to());
         (0..10).for_each(|_| assert_eq!(site.reached(), "two"));
@@ -328,12 +273,9 @@ fn every_address_of_a_name_is_tried_in_the_order_of_the_answer() {
 
 #[test]
 fn an_answer_that_fits_no_datagram_is_fetched_by_tcp() {
-    in_own_network(|| {
-        greet_both();
-        let nameserver = Nameserver::start("127.0.0.1");
-        let nobody: Vec<String> = (1..60).map(|last| format!("127.0.9.{last}")).collect();
-        let addresses: Vec<&str> = nobody.iter().map(String::as_str).chain(["127.0.1.1"]).collect();
-        nameserver.set(NAME, 3600, &addresses);
+    let nobody: Vec<String> = (1..60).map(|last| format!("127.0.9.{last}")).collect();
+    let addresses: Vec<&str> = nobody.iter().map(String::as_str).chain(["127.0.1.1"]).collect();
+    with_name(3600, &addresses, |_nameserver| {
         let site = Site::new("");
         let _relay = site.relay("", &to());
         assert_eq!(site.reached(), "one");
@@ -342,14 +284,15 @@ fn an_answer_that_fits_no_datagram_is_fetched_by_tcp() {
 
 #[test]
 fn search_domains_and_hosts_are_obeyed_and_their_changes_seen() {
-    in_own_network(|| {
-        greet_both();
-        let nameserver = Nameserver::start("127.0.0.1");
+    with_name(1, &[], |nameserver| {
         nameserver.set("b.site.example", 1, &["127.0.1.1"]);
         let site =
             Site::new("nameserver 127.0.0.1\nsearch nosuch.example site.example\noptions timeout:30 attempts:1\n");
-        let _relay = site.relay("", "b:7000");
+        let relay = site.relay("", "b:7000");
         assert_eq!(site.reached(), "one");
+        let line = relay.wait_log("flow ended");
+        let names = (&"b:7000".into(), &"127.0.1.1:7000".into());
+        assert_eq!((&line["next_hop"], &line["next_hop_address"]), names, "{line}");
         assert!(nameserver.asked("b.nosuch.example", A) > 0 && nameserver.asked("b", A) == 0);
         site.write("hosts", "127.0.1.2 other b\n");
         site.wait_for("two");
@@ -367,14 +310,11 @@ fn search_domains_and_hosts_are_obeyed_and_their_changes_seen() {
 #[test]
 fn srv_targets_are_dialled_by_priority_and_weight() {
     in_own_network(|| {
-        for (address, word) in [("127.0.1.1:7001", "one"), ("127.0.1.2:7002", "two"), ("127.0.1.3:7003", "three")] {
-            greet(address, word);
-        }
         let nameserver = Nameserver::start("127.0.0.1");
-        for (name, address) in
-            [("one.example", "127.0.1.1"), ("two.example", "127.0.1.2"), ("three.example", "127.0.1.3")]
-        {
-            nameserver.set(name, 3600, &[address]);
+        for (number, word) in (1..).zip(["one", "two", "three"]) {
+            let ip = format!("127.0.1.{number}");
+            greet(&format!("{ip}:700{number}"), word);
+            nameserver.set(&format!("{word}.example"), 3600, &[&ip]);
         }
         let service = |priority, weight, port, target| Service { priority, weight, port, target };
         let name = "_relay._tcp.b.example";
@@ -390,11 +330,8 @@ fn srv_targets_are_dialled_by_priority_and_weight() {
         let of = |word: &str| reached.iter().filter(|reached| *reached == word).count();
         // 150 and 50 are expected. Neither is 100 or 0 in less than 10^12 runs.
         assert!(of("one") > 100 && of("two") > 0 && of("one") + of("two") == 200, "{} {}", of("one"), of("two"));
-        nameserver.set_services(
-            name,
-            1,
-            &[service(20, 9, 7003, "three.example."), service(10, 1, 7009, "two.example.")],
-        );
+        let targets = [service(20, 9, 7003, "three.example."), service(10, 1, 7009, "two.example.")];
+        nameserver.set_services(name, 1, &targets);
         site.wait_for("three"); // nobody listens at the port of the first
         assert_eq!(relay.counters()["dials_failed"], 0);
         nameserver.set_services(name, 3600, &[service(0, 0, 0, ".")]);
@@ -406,10 +343,7 @@ fn srv_targets_are_dialled_by_priority_and_weight() {
 
 #[test]
 fn getaddrinfo_is_asked_once_for_many_flows() {
-    in_own_network(|| {
-        greet_both();
-        let nameserver = Nameserver::start("127.0.0.1");
-        nameserver.set(NAME, 0, &["127.0.1.1"]);
+    with_name(0, &["127.0.1.1"], |nameserver| {
         let site = Site::new("");
         let _relay = site.relay("resolver = \"system\"", &to());
         (0..20).for_each(|_| assert_eq!(site.reached(), "one"));
@@ -420,69 +354,26 @@ fn getaddrinfo_is_asked_once_for_many_flows() {
 #[test]
 fn a_resolver_that_does_not_answer_holds_up_no_other_tunnel() {
     const STUCK: usize = 600; // more than the 512 threads of tokio's blocking pool
-    if !rustix::process::geteuid().is_root() {
-        return skip("needs root, to give the relay its own resolv.conf");
-    }
-    let _silent = match UdpSocket::bind("127.9.9.9:53") {
-        Ok(socket) => socket,
-        Err(err) => return skip(&format!("needs port 53 of a loopback address: {err}")),
-    };
-    let far = server();
-    let (dead, good) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name| folder.path().join(name).display().to_string();
-    std::fs::write(file("resolv.conf"), "nameserver 127.9.9.9\noptions timeout:30 attempts:1\n").unwrap();
-    let to = format!("localhost:{}", far.local_addr().unwrap().port()); // /etc/hosts has it
-    let config =
-        tunnel_to("dead", dead.address(), &["nobody.example:9"], "") + &tunnel_to("good", good.address(), &[to], "");
-    std::fs::write(file("longhaul.toml"), config).unwrap();
-    let mut command = Command::new("unshare");
-    command.args([
-        "--mount",
-        "sh",
-        "-c",
-        "mount --bind \"$1\" /etc/resolv.conf && exec \"$0\" --log-format json run -c \"$2\"",
-    ]);
-    command.args([PROGRAM, &file("resolv.conf"), &file("longhaul.toml")]);
-    let relay = Relay::spawn(command);
-    let _stuck: Vec<TcpStream> = (0..STUCK).map(|_| TcpStream::connect(dead.address()).unwrap()).collect();
-    let accepted = || {
-        relay.signal("USR1");
-        relay.wait_log("counters")["accepted"].as_u64().unwrap()
-    };
-    wait_until("every flow has begun", || accepted() >= STUCK as u64);
-    let mut client = patient(TcpStream::connect(good.address()).unwrap());
-    client.write_all(b"ping").unwrap();
-    // Accepts on another thread, because the dial may come late or never. In that case the relay resets the client, and its
-    // read fails.
-    let answer = std::thread::spawn(move || far.accept().and_then(|(mut socket, _)| socket.write_all(b"pong")));
-    let mut got = [0; 4];
-    client.read_exact(&mut got).expect("the other tunnel is served");
-    assert_eq!(&got, b"pong");
-    answer.join().unwrap().unwrap();
+    with_name(1, &[], |nameserver| {
+        nameserver.fall_silent();
+        greet("127.0.0.1:7000", "served");
+        let site = Site::new("");
+        // The hosts file has localhost.
+        let relay = site.relay(&tunnel_to("stuck", "127.0.0.1:6001", &[to()], ""), "localhost:7000");
+        let _stuck: Vec<TcpStream> = (0..STUCK).map(|_| TcpStream::connect("127.0.0.1:6001").unwrap()).collect();
+        wait_until("every flow has begun", || relay.counters()["accepted"] == STUCK);
+        assert_eq!(site.reached(), "served");
+    });
 }
 
 #[test]
 fn a_name_that_is_not_resolved_costs_no_flow_its_connect_timeout() {
-    if !rustix::process::geteuid().is_root() {
-        return skip("needs root, to give the relay its own resolv.conf");
-    }
-    let _silent = match UdpSocket::bind("127.9.9.8:53") {
-        Ok(socket) => socket,
-        Err(err) => return skip(&format!("needs port 53 of a loopback address: {err}")),
-    };
-    let (server, port, folder) = (server(), Port::reserve("127.0.0.1"), tempfile::tempdir().unwrap());
-    let resolv = folder.path().join("resolv.conf").display().to_string();
-    std::fs::write(&resolv, "nameserver 127.9.9.8\noptions timeout:30 attempts:5\n").unwrap();
-    let (listen, to) = (port.address().to_string(), format!("nobody.invalid:9,{}", server.local_addr().unwrap()));
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$0\" \"$@\""]);
-    command.args([PROGRAM, &resolv, "--log-format", "json", "relay"]);
-    command.args(["--listen", &listen, "--to", &to, "--connect-timeout", "10min"]);
-    let relay = Relay::spawn(command);
-    let client = patient(TcpStream::connect(port.address()).unwrap());
-    let accepted = patient(server.accept().expect("the second hop is dialled").0);
-    talk(&client, &accepted);
-    drop((client, accepted));
-    assert_eq!(relay.flow_end(), (4, 4, "finished".into()));
+    with_name(1, &[], |nameserver| {
+        nameserver.fall_silent();
+        let site = Site::new("");
+        let hops = [to(), "127.0.1.2:7000".into()];
+        let relay = site.relay_of(&tunnel_to("a", site.entry, &hops, "connect_timeout = \"10min\""));
+        assert_eq!(site.reached(), "two");
+        assert_eq!(relay.flow_end(), (0, 3, "finished".into()));
+    });
 }

@@ -1,7 +1,7 @@
 //! Tests `[probe] key_file`: who proves the key is answered, and everybody else is refused and counted.
 
 use crate::harness::*;
-use crate::probe::verified::final_host;
+use crate::probe::verified::{far_relay, final_host};
 use crate::probe::verify::{frame, preface, report, verdict};
 use longhaul_core::wire::answer::{Frame, Next, PROOF_BYTES, Proof, Report};
 use longhaul_core::wire::proof::{Challenge, Key};
@@ -43,7 +43,12 @@ fn probe(key_file: &Path) -> String {
 
 /// Starts a relay with the key in `key_file`.
 fn daemon(to: SocketAddr, keys: &str, key_file: &Path) -> Watched {
-    Setup { to: vec![to.to_string()], head: &probe(key_file), keys, ..Setup::default() }.start()
+    daemon_at("", to, keys, key_file)
+}
+
+/// Like [`daemon`], on the address `listen`.
+fn daemon_at(listen: &str, to: SocketAddr, keys: &str, key_file: &Path) -> Watched {
+    Setup { to: vec![to.to_string()], listen, head: &probe(key_file), keys }.start()
 }
 
 /// Runs `longhaul verify` for the tunnel on `near`, with the key in `key_file`; returns the exit code and the verdict.
@@ -88,16 +93,41 @@ fn a_relay_without_a_key_asks_for_none_and_a_dead_next_hop_is_named() {
     let near = daemon(nobody.address(), "", &key);
     // The relay waits for the preface 20 ms before it dials, and again after a dial that failed. On a busy machine the prober may
     // be later.
-    wait_for("the dead next hop is named", || {
-        let (code, found) = verify(near.port.address(), "", Some(&key));
-        let named = (code, &found["stage"], &found["cause"]) == (Some(1), &"far relay".into(), &"refused".into());
-        if named { Ok(()) } else { Err(found) }
-    });
+    let is_named = |(code, found): &(Option<i32>, Value)| {
+        (*code, &found["stage"], &found["cause"]) == (Some(1), &"far relay".into(), &"refused".into())
+    };
+    wait_for_value("the dead next hop is named", || verify(near.port.address(), "", Some(&key)), is_named);
     let (code, found) = verify(near.port.address(), "", None);
     assert!(code == Some(3) && found["why"].as_str().unwrap().contains("--key-file"), "{found}");
     let plain = Daemon::start(&tunnel_to("t", nobody.address(), &[final_host()], "verify_hops = 0"));
     assert_eq!(verify(near.port.address(), "", Some(&key)).0, Some(0));
     assert_eq!(plain.relay.counters()["probes_refused"], 0);
+}
+
+#[test]
+fn a_relay_that_refuses_the_probe_is_no_broken_stage() {
+    let (keys, far_port, host) = (Keys::new(), Port::reserve("127.0.0.1"), final_host());
+    let far = daemon_at(&far_port.address().to_string(), host, "verify_hops = 0", &keys.file("key", KEY));
+    let near = Watched::start_to(&[far_port.address()], "verify = \"1s\"");
+    let verify = wait_for_value("a refused probe", || near.verify(), |verify| verify["hindrance"].is_string());
+    let why = verify["hindrance"].as_str().unwrap();
+    // The flags of `longhaul verify` are no remedy for a daemon.
+    assert_eq!(why, "far relay: it answers only who proves its key; write `[probe] key_file`");
+    assert!(verify["why"].is_null(), "{verify}");
+    assert_eq!((&verify["no_newer"], &verify["overdue"]), (&why.into(), &false.into()));
+    assert_eq!((&verify["state"], near.status()["ready"].as_bool()), (&"pending".into(), Some(true)));
+    let problem = &near.status()["problems"][0];
+    let what = problem["what"].as_str().unwrap();
+    assert!(what.starts_with("no result for ") && what.contains("s: far relay: it answers only"), "{problem}");
+    assert_eq!((&problem["stage"], &problem["fatal"]), (&"verify".into(), &false.into()));
+    let line = near.daemon.relay.wait_log("probes of the tunnel have no result");
+    assert_eq!(line["why"], why);
+    // The refusals end with the relay that made them.
+    drop(far);
+    let _far = far_relay(&far_port, host);
+    near.wait_verify("whole");
+    near.daemon.relay.wait_log("probes of the tunnel have results again");
+    assert_eq!(near.status()["problems"], Value::Array(Vec::new()));
 }
 
 /// The two relays cannot get a new key at the same moment, and no client may suffer meanwhile.
@@ -110,9 +140,7 @@ fn a_check_whose_probe_is_refused_sees_the_connection() {
     let check = "check = \"verify\"\ncheck_interval = \"100ms\"\nrise = 1\nfall = 1";
     let near = daemon(far_port.address(), check, &wrong);
     near.daemon.relay.wait_log("next hop down: its checks failed");
-    let (listen, head) = (far_port.address().to_string(), probe(&right));
-    let start_far =
-        || Setup { to: vec![host.to_string()], listen: &listen, head: &head, keys: "verify_hops = 0" }.start();
+    let start_far = || daemon_at(&far_port.address().to_string(), host, "verify_hops = 0", &right);
     let far = start_far();
     let line = near.daemon.relay.wait_log(REFUSED);
     assert!(line["why"].as_str().unwrap().starts_with("far relay: it refuses the key"), "{line}");

@@ -147,13 +147,7 @@ fn lab() -> Option<Arc<Wan>> {
         return None;
     }
     // By default, a host sends few ICMP messages a second, so that not every segment would be rejected.
-    for host in Host::ALL {
-        let unlimited = wan.on(host, || {
-            set_sysctl("net/ipv4/icmp_ratelimit", "0");
-            Ok(())
-        });
-        unlimited.join().expect("no panic").expect("the host is there");
-    }
+    Host::ALL.into_iter().for_each(|host| sysctl(&wan, host, "net.ipv4.icmp_ratelimit=0"));
     Some(wan)
 }
 
@@ -255,8 +249,13 @@ fn with_a_second_next_hop_the_tunnel_stays_whole_and_new_flows_use_it() {
     assert!(near.watched.daemon.relay.try_log("tunnel broken").is_none());
 }
 
+/// Writes a sysctl of `host`, such as `net.ipv4.ip_forward=1`.
+fn sysctl(wan: &Wan, host: Host, setting: &str) {
+    wan.output(host, "sysctl", &["-w", setting]).unwrap();
+}
+
 /// Runs ip(8) with the words of `arguments` on `host`.
-fn ip(wan: &Wan, host: Host, arguments: &str) {
+fn ip_on(wan: &Wan, host: Host, arguments: &str) {
     wan.output(host, "ip", &arguments.split(' ').collect::<Vec<_>>()).unwrap();
 }
 
@@ -289,13 +288,9 @@ fn a_port_that_answers_again_is_not_blamed_for_the_way() {
 fn a_firewall_on_the_way_does_not_answer_for_the_host() {
     let Some(wan) = lab() else { return };
     let to = SocketAddr::from(([192, 0, 2, 9], 7700));
-    let router = wan.on(Host::B, || {
-        set_sysctl("net/ipv4/ip_forward", "1");
-        Ok(())
-    });
-    router.join().expect("no panic").expect("the host is there");
-    ip(&wan, Host::B, "route add 192.0.2.9 dev lo");
-    ip(&wan, Host::Far, &format!("route add 192.0.2.9 via {}", Host::B.lan()));
+    sysctl(&wan, Host::B, "net.ipv4.ip_forward=1");
+    ip_on(&wan, Host::B, "route add 192.0.2.9 dev lo");
+    ip_on(&wan, Host::Far, &format!("route add 192.0.2.9 via {}", Host::B.lan()));
     let chain = "add table inet way; add chain inet way on { type filter hook forward priority 0; }";
     let rules = "add rule inet way on meta l4proto tcp drop; add rule inet way on counter reject";
     wan.output(Host::B, "nft", &[&format!("{chain}; {rules}")]).unwrap();
@@ -313,18 +308,17 @@ fn a_firewall_on_the_way_does_not_answer_for_the_host() {
 fn the_host_of_a_silent_port_is_asked_on_the_way_of_the_dial() {
     let Some(wan) = lab() else { return };
     let to = SocketAddr::from(([192, 0, 2, 9], 7710));
-    ip(&wan, Host::B, "address add 192.0.2.9/32 dev lo");
-    ip(&wan, Host::Far, &format!("route add 192.0.2.9 via {} table 7", Host::B.lan()));
-    ip(&wan, Host::Far, "rule add fwmark 7 table 7");
-    ip(&wan, Host::Far, "route add unreachable 192.0.2.9");
-    let relay = wan.on(Host::Far, || {
-        // Without the mark there is no way back, as the kernel sees it.
-        for device in std::fs::read_dir("/proc/sys/net/ipv4/conf").unwrap() {
-            std::fs::write(device.unwrap().path().join("rp_filter"), "0").unwrap();
-        }
-        Ok(())
-    });
-    relay.join().expect("no panic").expect("the host is there");
+    ip_on(&wan, Host::B, "address add 192.0.2.9/32 dev lo");
+    ip_on(&wan, Host::Far, &format!("route add 192.0.2.9 via {} table 7", Host::B.lan()));
+    ip_on(&wan, Host::Far, "rule add fwmark 7 table 7");
+    ip_on(&wan, Host::Far, "route add unreachable 192.0.2.9");
+    // Without the mark there is no way back, as the kernel sees it.
+    wan.output(
+        Host::Far,
+        "sh",
+        &["-c", "for device in /proc/sys/net/ipv4/conf/*; do echo 0 > $device/rp_filter; done"],
+    )
+    .unwrap();
     add_rule(&wan, Host::B, to.port(), "drop");
     let _far = far_relay_to(&wan, to, &["--set", "dial.mark=7"]);
     let near = Near::start(&wan, to.port(), &[to.port()]);

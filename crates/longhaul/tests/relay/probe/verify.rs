@@ -206,60 +206,57 @@ fn a_prober_without_a_free_port_cannot_tell() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_named_to_nagios() {
-    let dir = tempfile::tempdir().unwrap();
-    let (missing, wrong) = (dir.path().join("missing.toml"), dir.path().join("wrong.toml"));
-    std::fs::write(&wrong, "[[tunnel]]\nname = \"t\"\nlisten = \"nowhere\"\nto = \"nothing\"\n").unwrap();
-    let line = |file: &std::path::Path| {
-        let output = program().args(["verify", "--nagios", "-c"]).arg(file).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+fn what_cannot_be_verified_is_named_also_to_nagios() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
     };
-    let of = |file: &std::path::Path| format!("longhaul UNKNOWN - {}", file.display());
-    assert!(line(&missing).starts_with(&of(&missing)) && line(&missing).contains("No such file"), "{}", line(&missing));
-    let said = line(&wrong);
-    assert!(said.starts_with(&of(&wrong)) && said.contains("listen") && said.contains("1 more error"), "{said}");
+    let missing = folder.path().join("missing.toml").display().to_string();
+    let wrong = file("wrong.toml", "[[tunnel]]\nname = \"t\"\nlisten = \"nowhere\"\nto = \"nothing\"\n");
+    let good = file("good.toml", &tunnel_to("t", "127.0.0.1:6000", &["192.0.2.1:1"], ""));
+    for (file, tunnel, said) in [
+        (&missing, "t", &["No such file"][..]),
+        (&wrong, "t", &["listen", "1 more error"]),
+        (&good, "nosuch", &["has no tunnel `nosuch`; it has: t"]),
+    ] {
+        let output = |flags: &[&str]| program().args(["verify", tunnel, "-c", file]).args(flags).output().unwrap();
+        let (plain, nagios) = (output(&[]), output(&["--nagios"]));
+        assert_eq!((plain.status.code(), nagios.status.code()), (Some(2), Some(3)), "{plain:?}");
+        let line = stdout(&nagios);
+        assert!(line.starts_with(&format!("longhaul UNKNOWN - {file}")), "{line}");
+        assert!(said.iter().all(|part| line.contains(part)), "{line}");
+    }
 }
 
-#[test]
-fn an_unknown_tunnel_is_wrong_usage() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("longhaul.toml");
-    std::fs::write(&file, tunnel_to("t", "127.0.0.1:6000", &["192.0.2.1:1"], "")).unwrap();
-    let code = |flags: &[&str]| {
-        let output = program().args(["verify", "nosuch", "-c"]).arg(&file).args(flags).output().unwrap();
-        assert!(String::from_utf8_lossy(&output.stderr).contains("has no tunnel `nosuch`; it has: t"), "{output:?}");
-        output.status.code()
-    };
-    assert_eq!((code(&[]), code(&["--nagios"])), (Some(2), Some(3)));
-}
-
-/// Reads the preface of a prober that connects to `server`, and sends it the report of a relay that echoes.
-fn begin_an_echo(server: &TcpListener) -> (TcpStream, Report) {
-    let mut socket = patient(server.accept().expect("the prober connects").0);
+/// Reads the preface of a prober that connects to `server`, and sends the report of a relay that has dialled so.
+fn report_to(server: &TcpListener, dial: Dial, next: Next) -> (TcpStream, Report) {
+    let mut socket = accept(server);
     let mut first = [0; LENGTH];
     socket.read_exact(&mut first).unwrap();
     let Ok(Some(Preface { nonce, echo_bytes, .. })) = read(&first) else { panic!("no preface") };
-    let report = Report { nonce, echo_bytes, ..report_of_an_echo() };
+    let report = Report {
+        nonce,
+        hops: 0,
+        dial,
+        next,
+        clock_us: 0,
+        dial_us: 0,
+        rtt_us: 0,
+        echo_bytes,
+        name: "far".into(),
+        version: "1".into(),
+        next_hop: String::new(),
+        why: String::new(),
+    };
     socket.write_all(&Frame::Report(report.clone()).bytes()).unwrap();
     (socket, report)
 }
 
-/// A relay that echoes byte by byte gives each answer in time. The probe ends nevertheless.
-#[test]
-fn a_trickle_ends_at_the_limit_of_the_whole_probe() {
-    let server = server();
-    let address = server.local_addr().unwrap();
-    spawn(move || {
-        let (mut socket, _) = begin_an_echo(&server);
-        let mut byte = [0];
-        while socket.read_exact(&mut byte).and_then(|()| socket.write_all(&byte)).is_ok() {
-            std::thread::sleep(Duration::from_millis(100)); // the trickle
-        }
-    });
-    // Three stages of 2 s, and 200 kB at 1 Mbit/s.
-    let why = ends_at(address, "verify_hops = 0", &["--timeout", "2s"], (3, "data", "no answer"));
-    assert!(why.contains("its limit of 8s"), "{why}");
+/// Like [`report_to`], of a relay that echoes.
+fn begin_an_echo(server: &TcpListener) -> (TcpStream, Report) {
+    report_to(server, Dial::Connected, Next::Echo)
 }
 
 /// A far relay may take away the place of a probe that is slow. The path is not broken then.
@@ -307,18 +304,9 @@ fn a_finished_probe_ends_with_fin_and_an_unfinished_one_with_a_reset() {
         socket.write_all(&Frame::Receipt(receipt).bytes()).unwrap();
         socket
     };
-    let fails = |server: &TcpListener| {
-        let mut socket = patient(server.accept().unwrap().0);
-        let mut first = [0; LENGTH];
-        socket.read_exact(&mut first).unwrap();
-        let Ok(Some(Preface { nonce, .. })) = read(&first) else { panic!("no preface") };
-        let report = Report { nonce, dial: Dial::Refused, next: Next::DialFailed, ..report_of_an_echo() };
-        socket.write_all(&Frame::Report(report).bytes()).unwrap();
-        socket
-    };
+    let fails = |server: &TcpListener| report_to(server, Dial::Refused, Next::DialFailed).0;
     assert_eq!([of_probe(&[], 0, echoes), of_probe(&[], 1, fails)], [Ending::Fin; 2]);
-    let hangs = |server: &TcpListener| patient(server.accept().unwrap().0);
-    assert_eq!(of_probe(&["--timeout", "300ms"], 3, hangs), Ending::Reset);
+    assert_eq!(of_probe(&["--timeout", "300ms"], 3, accept), Ending::Reset);
     assert_eq!(of_probe(&["--timeout", "3s"], 1, |server| begin_an_echo(server).0), Ending::Reset);
 }
 
@@ -331,24 +319,6 @@ fn a_probe_whose_dial_failed_makes_no_other_dial() {
         assert_eq!(verdict(near_port.address(), "", &[]).0, Some(1));
         let counters = near.counters();
         assert_eq!((&counters["accepted"], &counters["dials_failed"]), (&1.into(), &1.into()), "{host}: {counters}");
-    }
-}
-
-/// Returns a report of the last relay, without the fields of its preface.
-fn report_of_an_echo() -> Report {
-    Report {
-        nonce: [0; 16],
-        hops: 0,
-        dial: Dial::Connected,
-        next: Next::Echo,
-        clock_us: 0,
-        dial_us: 0,
-        rtt_us: 0,
-        echo_bytes: 0,
-        name: "far".into(),
-        version: "1".into(),
-        next_hop: String::new(),
-        why: String::new(),
     }
 }
 
@@ -398,10 +368,13 @@ fn a_bad_preface_is_reset_and_never_reaches_the_final_host() {
         MAGIC.into(),                                                            // truncated
         good[..LENGTH - 1].into(),
     ];
+    let garbage = (0..1000).map(|len| [&MAGIC[..], &pattern(len, len as usize)].concat());
+    let bad: Vec<Vec<u8>> = bad.into_iter().chain(garbage).collect();
     let (host, seen) = final_host(b"", bad.len());
     let Hop { relay, port } = Hop::new(&[host], &["--verify-hops", "0"]);
+    let open = relay.descriptors().len();
     for bytes in &bad {
-        let mut client = patient(TcpStream::connect(port.address()).unwrap());
+        let mut client = dial(&port);
         // The reset may come while the client sends.
         let _ = client.write_all(bytes).and_then(|()| client.shutdown(Shutdown::Write));
         let mut got = Vec::new();
@@ -414,26 +387,6 @@ fn a_bad_preface_is_reset_and_never_reaches_the_final_host() {
     assert_eq!((&counters["probes_refused"], &counters["probes"]), (&bad.len().into(), &0.into()));
     wait_until("every flow has ended", || relay.counters()["refused_probe_flows"] == bad.len());
     assert_eq!(relay.counters()["leg_failed"], 0);
-}
-
-#[test]
-fn a_thousand_garbage_probes_leave_nothing_behind() {
-    const COUNT: usize = 1000;
-    let (host, seen) = final_host(b"hello", COUNT + 1);
-    let Hop { relay, port } = Hop::new(&[host], &["--verify-hops", "0"]);
-    let open = relay.descriptors().len();
-    for nth in 0..COUNT {
-        let mut client = send(port.address(), &[&MAGIC[..], &pattern(nth as u64, nth)].concat());
-        let _ = client.shutdown(Shutdown::Write);
-        assert!(is_reset(&client.read_to_end(&mut Vec::new()).unwrap_err()));
-    }
-    let client = send(port.address(), b"payload");
-    client.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(read_to_end(&client), (b"hello".to_vec(), Ending::Fin));
-    let bytes: Vec<_> = seen.join().unwrap().into_iter().map(|(bytes, _)| bytes).collect();
-    assert_eq!((bytes.concat(), bytes.len()), (b"payload".to_vec(), COUNT + 1));
-    wait_until("every flow has ended", || relay.counters()["flows_now"] == 0);
-    assert_eq!(relay.counters()["probes_refused"], COUNT);
     wait_until("every descriptor is closed", || relay.descriptors().len() <= open);
 }
 
@@ -522,11 +475,8 @@ fn verify_final_false_leaves_the_final_host_alone() {
     let client = send(port.address(), &preface(0).bytes());
     relay.signal("CONT");
     assert_eq!(report(&client).dial, Dial::NotDialled);
-    server.set_nonblocking(true).unwrap();
-    assert!(server.accept().is_err(), "the final host was dialled");
-    server.set_nonblocking(false).unwrap();
-    let ordinary = patient(TcpStream::connect(port.address()).unwrap());
-    talk(&ordinary, &patient(server.accept().unwrap().0));
+    assert_not_dialled(&server);
+    talk(&dial(&port), &accept(&server));
 }
 
 /// A relay that says nothing would look broken.

@@ -2,12 +2,12 @@
 //!
 //! Each test has its own network namespace with nothing but loopback, so it needs root.
 
+use crate::carry::many::assert_urgent_behind;
 use crate::harness::*;
 use longhaul_config::options::{self, Leg, Setting, row};
 use longhaul_core::wire::answer;
 use longhaul_core::wire::probe::Preface;
 use longhaul_sys::tcp_info::{State, TcpInfo};
-use rustix::event::PollFlags;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,8 +21,7 @@ const FAST_OPEN: &str = "--set=dial.fastopen=true";
 /// so that a SYN carries only one segment.
 fn alone(test: impl FnOnce() + Send) {
     in_own_network(|| {
-        let changed = Command::new("ip").args(["link", "set", "lo", "mtu", "1500"]).status();
-        assert!(changed.expect("ip(8) runs").success());
+        ip("link set lo mtu 1500");
         allow("3");
         test();
     });
@@ -69,6 +68,12 @@ impl Opener {
         Opener { hop: Hop::new(hops, &[&[FAST_OPEN], flags].concat()) }
     }
 
+    /// Returns a relay with these flags, and its next hop, which takes data in the SYN.
+    fn with_server(flags: &[&str]) -> (Opener, TcpListener) {
+        let server = open_server("127.0.0.1");
+        (Opener::new(&[server.local_addr().unwrap()], flags), server)
+    }
+
     /// Connects a client and runs `first` on it while the relay is stopped. The relay thus sees the effects of `first` at once,
     /// however busy the machine is.
     fn dial_and(&self, first: impl FnOnce(&TcpStream)) -> TcpStream {
@@ -83,7 +88,7 @@ impl Opener {
     fn pass(&self, server: &TcpListener) {
         const BYTES: usize = 40_000; // more than the relay peeks
         let client = self.dial_and(|mut client| client.write_all(&pattern(1, BYTES)).unwrap());
-        let accepted = patient(server.accept().expect("the relay dials").0);
+        let accepted = accept(server);
         client.shutdown(Shutdown::Write).unwrap();
         assert_whole(&accepted, &pattern(1, BYTES));
         (&accepted).write_all(b"answer").unwrap();
@@ -95,50 +100,17 @@ impl Opener {
 
 #[test]
 fn of_eight_flows_all_but_the_first_send_data_in_the_syn() {
-    for flags in [&[][..], &["--no-splice"]] {
+    for (ip, flags) in [("127.0.0.1", &[][..]), ("127.0.0.1", &["--no-splice"]), ("[::1]", &[])] {
         alone(|| {
-            let server = open_server("127.0.0.1");
+            let server = open_server(ip);
             let opener = Opener::new(&[server.local_addr().unwrap()], flags);
             for flow in 0..8 {
                 opener.pass(&server);
-                assert_eq!(counter("TCPFastOpenPassive"), flow, "flow {flow}");
+                assert_eq!(counter("TCPFastOpenPassive"), flow, "flow {flow} to {ip}");
             }
             assert_eq!(counter("TCPFastOpenCookieReqd"), 1);
         });
     }
-}
-
-#[test]
-fn two_relays_in_a_row_use_fast_open() {
-    alone(|| {
-        let path = Path::new(2, &[FAST_OPEN, "--set=accept.fastopen=64"]);
-        std::thread::scope(|scope| {
-            scope.spawn(|| echo(path.server(), 40));
-            for flow in 0..40 {
-                let path = &path;
-                // Sizes from one byte to several segments.
-                scope.spawn(move || round_trip(path.dial(), &pattern(flow, 1 + 1_300 * flow as usize)));
-            }
-        });
-        for relay in &path.relays {
-            for _ in 0..40 {
-                let (up, down, how) = relay.flow_end();
-                assert_eq!((up, how.as_str()), (down, "finished"));
-            }
-        }
-    });
-}
-
-#[test]
-fn fast_open_works_over_ipv6() {
-    alone(|| {
-        let server = open_server("[::1]");
-        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
-        for flow in 0..3 {
-            opener.pass(&server);
-            assert_eq!(counter("TCPFastOpenPassive"), flow, "flow {flow}");
-        }
-    });
 }
 
 #[test]
@@ -158,8 +130,7 @@ fn a_next_hop_without_fast_open_gets_the_data_after_the_handshake() {
 fn a_kernel_that_forbids_fast_open_dials_normally() {
     alone(|| {
         allow("2");
-        let server = open_server("127.0.0.1");
-        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        let (opener, server) = Opener::with_server(&[]);
         opener.pass(&server);
         opener.pass(&server);
         assert_eq!(counter("TCPFastOpenPassive"), 0);
@@ -172,9 +143,8 @@ fn multipath_tcp_and_fast_open_together_lose_nothing() {
         return skip(&format!("no MPTCP here: {err}"));
     }
     alone(|| {
-        let server = open_server("127.0.0.1");
         // An MPTCP leg refuses splice. The relay learns this only after the first bytes are gone.
-        let opener = Opener::new(&[server.local_addr().unwrap()], &["--set=dial.mptcp=true"]);
+        let (opener, server) = Opener::with_server(&["--set=dial.mptcp=true"]);
         opener.pass(&server);
         get_cookie();
         opener.pass(&server);
@@ -185,13 +155,11 @@ fn multipath_tcp_and_fast_open_together_lose_nothing() {
 #[test]
 fn a_probe_is_not_in_the_syn() {
     alone(|| {
-        let server = open_server("127.0.0.1");
         get_cookie();
-        let opener = Opener::new(&[server.local_addr().unwrap()], &["--verify-hops=0"]);
+        let (opener, server) = Opener::with_server(&["--verify-hops=0"]);
         let preface = Preface { hops: 0, echo_bytes: 0, nonce: [1; 16] }.bytes();
         let client = opener.dial_and(|mut client| client.write_all(&preface).unwrap());
-        let (got, ending) = read_to_end(&patient(server.accept().unwrap().0));
-        assert_eq!((got, ending), (Vec::new(), Ending::Fin));
+        assert_eq!(read_to_end(&accept(&server)), (Vec::new(), Ending::Fin));
         let (report_and_receipt, ending) = read_to_end(&client);
         assert_eq!((&report_and_receipt[..16], ending), (&answer::MAGIC[..], Ending::Fin));
     });
@@ -210,23 +178,16 @@ fn with_and_without_cookie(test: impl Fn() + Sync) {
 }
 
 #[test]
-fn if_a_next_hop_refuses_the_bytes_go_to_the_next_one() {
-    with_and_without_cookie(|| {
-        let (dead, server) = (Port::reserve("127.0.0.1"), open_server("127.0.0.1"));
-        let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &[]);
-        opener.pass(&server);
-        opener.pass(&server);
-    });
-}
-
-#[test]
-fn if_a_next_hop_does_not_answer_the_bytes_go_to_the_next_one() {
-    with_and_without_cookie(|| {
-        let (dead, server) = (Silent::new(), open_server("127.0.0.1"));
-        let opener = Opener::new(&[dead.address(), server.local_addr().unwrap()], &["--connect-timeout=1s"]);
-        opener.pass(&server);
-        opener.pass(&server);
-    });
+fn if_a_next_hop_refuses_or_does_not_answer_the_bytes_go_to_the_next_one() {
+    for refuses in [true, false] {
+        with_and_without_cookie(|| {
+            let (dead, silent, server) = (Port::reserve("127.0.0.1"), Silent::new(), open_server("127.0.0.1"));
+            let first = if refuses { dead.address() } else { silent.address() };
+            let opener = Opener::new(&[first, server.local_addr().unwrap()], &["--connect-timeout=1s"]);
+            opener.pass(&server);
+            opener.pass(&server);
+        });
+    }
 }
 
 /// The bytes of a SYN may have reached a server whose answer is lost, so no other server gets them meanwhile.
@@ -268,11 +229,9 @@ fn if_no_next_hop_answers_the_client_is_reset() {
 #[test]
 fn a_silent_client_hears_a_server_that_speaks_first() {
     with_and_without_cookie(|| {
-        let server = open_server("127.0.0.1");
-        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        let (opener, server) = Opener::with_server(&[]);
         for _ in 0..2 {
-            let client = opener.hop.dial();
-            let accepted = patient(server.accept().expect("the relay dials without a byte").0);
+            let (client, accepted) = (opener.hop.dial(), accept(&server));
             (&accepted).write_all(b"220 ready").unwrap();
             let mut greeting = [0; 9];
             (&client).read_exact(&mut greeting).unwrap();
@@ -285,35 +244,19 @@ fn a_silent_client_hears_a_server_that_speaks_first() {
 }
 
 #[test]
-fn a_client_that_ends_before_its_first_byte_gets_its_answer() {
-    with_and_without_cookie(|| {
-        let server = open_server("127.0.0.1");
-        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
-        let client = opener.dial_and(|client| client.shutdown(Shutdown::Write).unwrap());
-        let accepted = patient(server.accept().expect("the relay dials").0);
-        assert_eq!(read_to_end(&accepted), (Vec::new(), Ending::Fin));
-        (&accepted).write_all(b"late").unwrap();
-        drop(accepted);
-        assert_eq!(read_to_end(&client), (b"late".to_vec(), Ending::Fin));
-        assert_eq!(opener.hop.relay.flow_end(), (0, 4, "finished".into()));
-    });
-}
-
-#[test]
-fn a_client_that_ends_with_its_first_bytes_gets_its_answer() {
-    with_and_without_cookie(|| {
-        let server = open_server("127.0.0.1");
-        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
-        let client = opener.dial_and(|client| {
-            send_all(client, b"all of it");
+fn a_client_that_ends_before_or_with_its_first_bytes_gets_its_answer() {
+    for bytes in [&b""[..], b"all of it"] {
+        with_and_without_cookie(|| {
+            let (opener, server) = Opener::with_server(&[]);
+            let client = opener.dial_and(|client| send_all(client, bytes));
+            let accepted = accept(&server);
+            assert_eq!(read_to_end(&accepted), (bytes.to_vec(), Ending::Fin));
+            (&accepted).write_all(b"late").unwrap();
+            drop(accepted);
+            assert_eq!(read_to_end(&client), (b"late".to_vec(), Ending::Fin));
+            assert_eq!(opener.hop.relay.flow_end(), (bytes.len() as u64, 4, "finished".into()));
         });
-        let accepted = patient(server.accept().expect("the relay dials").0);
-        assert_eq!(read_to_end(&accepted), (b"all of it".to_vec(), Ending::Fin));
-        (&accepted).write_all(b"late").unwrap();
-        drop(accepted);
-        assert_eq!(read_to_end(&client), (b"late".to_vec(), Ending::Fin));
-        assert_eq!(opener.hop.relay.flow_end(), (9, 4, "finished".into()));
-    });
+    }
 }
 
 #[test]
@@ -321,15 +264,16 @@ fn a_client_that_resets_ends_the_dial() {
     with_and_without_cookie(|| {
         let silent = Silent::new();
         let opener = Opener::new(&[silent.address()], &["--connect-timeout=60s"]);
+        let is_heard = || assert_eq!(opener.hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
         reset(opener.dial_and(|mut client| client.write_all(b"never mind").unwrap()));
-        assert_eq!(opener.hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        is_heard();
         // Resets while the relay waits for the first byte, and then before the relay looks.
         reset(opener.hop.dial());
-        assert_eq!(opener.hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        is_heard();
         opener.hop.relay.stop();
         reset(opener.hop.dial());
         opener.hop.relay.signal("CONT");
-        assert_eq!(opener.hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        is_heard();
     });
 }
 
@@ -337,20 +281,14 @@ fn a_client_that_resets_ends_the_dial() {
 fn urgent_data_stays_urgent_after_the_first_bytes_and_as_the_first_byte() {
     for before in [&b"abc"[..], b""] {
         with_and_without_cookie(|| {
-            let server = open_server("127.0.0.1");
-            let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+            let (opener, server) = Opener::with_server(&[]);
             let client = opener.dial_and(|mut client| {
                 client.write_all(before).unwrap();
                 SockRef::from(client).send_out_of_band(b"!").unwrap();
                 send_all(client, b"def");
             });
-            let accepted = patient(server.accept().expect("the relay dials").0);
-            let mut got = vec![0; before.len()];
-            (&accepted).read_exact(&mut got).unwrap();
-            assert_eq!(got, before);
-            wait_for_events(&accepted, PollFlags::PRI);
-            let mut urgent = [std::mem::MaybeUninit::uninit()];
-            assert_eq!(SockRef::from(&accepted).recv_out_of_band(&mut urgent).unwrap(), 1);
+            let accepted = accept(&server);
+            assert_urgent_behind(&accepted, before);
             assert_eq!(read_to_end(&accepted), (b"def".to_vec(), Ending::Fin));
             drop(accepted);
             assert_eq!(read_to_end(&client), (Vec::new(), Ending::Fin));
@@ -362,10 +300,9 @@ fn urgent_data_stays_urgent_after_the_first_bytes_and_as_the_first_byte() {
 #[test]
 fn a_reset_by_the_next_hop_after_its_answer_is_passed_on() {
     with_and_without_cookie(|| {
-        let server = open_server("127.0.0.1");
-        let opener = Opener::new(&[server.local_addr().unwrap()], &[]);
+        let (opener, server) = Opener::with_server(&[]);
         let client = opener.dial_and(|mut client| client.write_all(b"hello").unwrap());
-        let accepted = patient(server.accept().expect("the relay dials").0);
+        let accepted = accept(&server);
         (&accepted).read_exact(&mut [0; 5]).unwrap();
         // A byte must reach the client before the reset. If the reset comes before the relay has seen the answer, the flow
         // ends as "dial failed".
@@ -419,7 +356,6 @@ fn if_a_next_hop_got_the_bytes_and_reset_no_other_gets_them() {
         opener.hop.relay.signal("CONT");
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
         assert_eq!(opener.hop.relay.flow_end().2, "reset by the dial leg");
-        second.set_nonblocking(true).unwrap();
-        assert!(second.accept().is_err(), "the second hop was dialled");
+        assert_not_dialled(&second);
     });
 }

@@ -13,9 +13,8 @@ fn name(of: &TcpListener) -> String {
 }
 
 /// Connects to `entry` through the relay and sends a message each way.
-fn pass(entry: SocketAddr, server: &TcpListener) -> (TcpStream, TcpStream) {
-    let client = patient(TcpStream::connect(entry).unwrap());
-    let accepted = patient(server.accept().expect("the relay dials").0);
+fn pass(entry: &Port, server: &TcpListener) -> (TcpStream, TcpStream) {
+    let (client, accepted) = (dial(entry), accept(server));
     talk(&client, &accepted);
     (client, accepted)
 }
@@ -64,7 +63,7 @@ fn a_blackholed_first_hop_costs_no_flow_its_connect_timeout() {
     assert_eq!(relay.flow_end(), (12, 0, "finished".into()));
     // Each flow that went past the silent ones counts as a failed dial of theirs.
     for _ in 0..2 {
-        drop(pass(port.address(), &server));
+        drop(pass(&port, &server));
     }
     let ejected = relay.wait_log("next hop ejected: its dials failed");
     assert_eq!((&ejected["next_hop"], &ejected["pause"]), (&to[0].clone().into(), &"10s".into()));
@@ -77,7 +76,7 @@ fn a_blackholed_first_hop_costs_no_flow_its_connect_timeout() {
 fn a_refused_first_hop_is_passed_over_and_then_ejected() {
     let (dead, server) = (Port::reserve("127.0.0.1"), server());
     let Hop { relay, port } = Hop::new(&[dead.address().to_string(), name(&server)], &[NEVER]);
-    let flows: Vec<_> = (0..5).map(|_| pass(port.address(), &server)).collect();
+    let flows: Vec<_> = (0..5).map(|_| pass(&port, &server)).collect();
     let states = states(&relay);
     assert_eq!((&states[0]["state"], &states[0]["flows_now"]), (&"ejected".into(), &0.into()), "{states:?}");
     assert_eq!((&states[1]["state"], &states[1]["flows_now"]), (&"up".into(), &5.into()), "{states:?}");
@@ -94,40 +93,15 @@ fn a_hop_that_comes_back_is_used_again() {
     let (first, second) = (Port::reserve("127.0.0.1"), server());
     let to = [first.address().to_string(), name(&second)];
     let Hop { relay, port } = Hop::new(&to, &[NEVER]);
-    let _flows: Vec<_> = (0..3).map(|_| pass(port.address(), &second)).collect();
+    let _flows: Vec<_> = (0..3).map(|_| pass(&port, &second)).collect();
     relay.wait_log("next hop ejected: its dials failed");
     // The other one goes away too. So the ejected hop is tried at once, as the last resort.
     let back = TcpListener::bind(first.address()).unwrap();
     socket2::SockRef::from(&second).shutdown(Shutdown::Both).unwrap();
     drop(second);
-    drop(pass(port.address(), &back));
+    drop(pass(&port, &back));
     assert_eq!(relay.wait_log("next hop answers again")["next_hop"], to[0]);
     assert_eq!(states(&relay)[0]["state"], "slow start");
-}
-
-#[test]
-fn when_all_hops_are_ejected_each_flow_tries_all_of_them() {
-    let dead = [Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")];
-    let to = dead.each_ref().map(|port| port.address().to_string());
-    let Hop { relay, port } = Hop::new(&to, &[NEVER]);
-    for _ in 0..5 {
-        reset_by(port.address());
-        let why = relay.wait_log_any(&["dial failed", "flow ended"]);
-        // The line is written at most once a second.
-        if let Some(why) = why["why"].as_str() {
-            assert!(to.iter().all(|hop| why.contains(&format!("{hop}: connect: ECONNREFUSED"))), "{why}");
-            relay.wait_log("flow ended");
-        }
-    }
-    assert!(states(&relay).iter().all(|hop| hop["state"] == "ejected"));
-}
-
-#[test]
-fn round_robin_gives_each_hop_its_weight() {
-    let to = [format!("{} weight=3", lettered(b'a')), lettered(b'b')];
-    let Hop { relay: _relay, port } = Hop::new(&to, &["--policy=round-robin"]);
-    let letters: String = (0..40).map(|_| letter(port.address(), "127.0.0.1")).collect();
-    assert_eq!(letters.matches('a').count(), 30, "{letters}");
 }
 
 #[test]
@@ -161,7 +135,7 @@ fn a_reload_keeps_the_state_of_the_hops_that_stay() {
     let (dead, alive) = (dead.address().to_string(), name(&server));
     let to = vec![dead.clone(), alive.clone()];
     let mut watched = Setup { to, keys: PATIENT, ..Setup::default() }.start();
-    let _flows: Vec<_> = (0..3).map(|_| pass(watched.port.address(), &server)).collect();
+    let _flows: Vec<_> = (0..3).map(|_| pass(&watched.port, &server)).collect();
     watched.daemon.relay.wait_log("next hop ejected: its dials failed");
     watched.to = vec![alive, dead, "127.0.0.1:1 weight=2".into()];
     watched.reload(PATIENT);
