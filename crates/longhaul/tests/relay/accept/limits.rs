@@ -155,15 +155,16 @@ fn limit_descriptors(relay: &Relay, max: Option<u64>) {
 fn an_idle_flow_holds_two_descriptors_and_no_pipe() {
     const FLOWS: usize = 100;
     let path = Path::new(1, &[]);
-    let count = |kind| path.relays[0].descriptors().iter().filter(|(_, what)| what.starts_with(kind)).count();
+    let count = |is_it: fn(&str) -> bool| path.relays[0].descriptors().iter().filter(|(_, what)| is_it(what)).count();
+    let count_pipes = || count(|what| what.starts_with("pipe:"));
     // But those of files, such as those of proc(5) that the relay reads now and then.
-    let count_all = || count("") - count("/");
-    let (all, pipes) = (count_all(), count("pipe:"));
+    let count_all = || count(|what| !what.starts_with('/'));
+    let (all, pipes) = (count_all(), count_pipes());
     let flows: Vec<_> = (0..FLOWS).map(|_| path.connect()).collect();
-    assert_eq!((count_all(), count("pipe:")), (all + 2 * FLOWS, pipes));
+    assert_eq!((count_all(), count_pipes()), (all + 2 * FLOWS, pipes));
     // Small messages need no pipe either.
     flows.iter().for_each(|(client, server)| talk(client, server));
-    assert_eq!((count_all(), count("pipe:")), (all + 2 * FLOWS, pipes));
+    assert_eq!((count_all(), count_pipes()), (all + 2 * FLOWS, pipes));
     // Bulk needs pipes. Afterwards the relay keeps as many as its threads use at once. One more is possible, because a thread
     // may not have returned its pipe yet when the next bytes come.
     let bytes = pattern(29, 100_000);
@@ -172,7 +173,7 @@ fn an_idle_flow_holds_two_descriptors_and_no_pipe() {
         (&*server).read_exact(&mut vec![0; bytes.len()]).unwrap();
     }
     let threads = std::thread::available_parallelism().unwrap().get();
-    let new_pipes = count("pipe:") - pipes;
+    let new_pipes = count_pipes() - pipes;
     assert!((2..=2 * (threads + 1)).contains(&new_pipes), "{new_pipes} descriptors of pipes");
     assert_eq!(count_all(), all + 2 * FLOWS + new_pipes);
 }

@@ -317,7 +317,8 @@ fn a_probe_whose_dial_failed_makes_no_other_dial() {
     for host in ["255.255.255.255:1".parse().unwrap(), Port::reserve("127.0.0.1").address()] {
         let Hop { relay: near, port: near_port } = Hop::new(&[host], &[]);
         assert_eq!(verdict(near_port.address(), "", &[]).0, Some(1));
-        let counters = near.counters();
+        // The flow ends after the prober has its answer.
+        let counters = wait_for_value("its flow has ended", || near.counters(), |counters| counters["flows_now"] == 0);
         assert_eq!((&counters["accepted"], &counters["dials_failed"]), (&1.into(), &1.into()), "{host}: {counters}");
     }
 }
