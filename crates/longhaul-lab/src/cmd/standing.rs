@@ -25,6 +25,7 @@ pub(crate) struct Standing {
     /// The anchor processes, one per host.
     anchors: Vec<Anchor>,
     carrier: Option<(&'static Carrier, Running)>,
+    /// The servers of host B.
     servers: Vec<Server>,
     topology: Topology,
     // Dropped last, after the programs that need it.

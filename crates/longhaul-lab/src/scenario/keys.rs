@@ -84,7 +84,9 @@ pub(crate) const HEAD: &[Key<Head>] = &[
         read: |head, given| one(given, sentence).map(|text| head.source = text),
     },
     key("rounds", |head, given| one(given, |text| count(text, 1, 100)).map(|rounds| head.rounds = rounds)),
-    key("topology", |head, given| one(given, topology).map(|topology| head.setup.topology = topology)),
+    key("topology", |head, given| {
+        one(given, |text| word_of(TOPOLOGIES, text)).map(|topology| head.setup.topology = topology)
+    }),
     key("link", |head, given| link_of(&mut head.setup.link, given)),
     key("host", |head, given| inner(HOST, given, &mut head.setup.host)),
     key("relay", |head, given| inner(HOST, given, &mut head.setup.relay)),
@@ -103,7 +105,9 @@ pub(crate) const RUN: &[Key<Run>] = &[
         toml::de::DeValue::Table(_) => inner(TRAFFIC, given, &mut run.traffic),
         _ => one(given, kinds::find).map(|kind| run.traffic.kind = kind),
     }),
-    key("topology", |run, given| one(given, topology).map(|topology| run.setup.topology = topology)),
+    key("topology", |run, given| {
+        one(given, |text| word_of(TOPOLOGIES, text)).map(|topology| run.setup.topology = topology)
+    }),
     key("link", |run, given| link_of(&mut run.setup.link, given)),
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
@@ -128,13 +132,7 @@ pub(crate) const HOST: &[Key<HostSpec>] = &[
     key("mtu", |host, given| one(given, |text| count(text, 576, 65_535)).map(|mtu| host.mtu = mtu)),
     key("mss", |host, given| one(given, |text| count(text, 88, 65_495)).map(|mss| host.mss = Some(mss))),
     key("offload", |host, given| one(given, yes).map(|on| host.offload = on)),
-    key("sysctls", |host, given| {
-        one(given, |text| match text {
-            "shipped" => Ok(Sysctls::Shipped),
-            _ => Err("write \"shipped\", packaging/90-longhaul.conf, or leave it out".to_string()),
-        })
-        .map(|sysctls| host.sysctls = sysctls)
-    }),
+    key("sysctls", |host, given| one(given, |text| word_of(SYSCTLS, text)).map(|sysctls| host.sysctls = sysctls)),
 ];
 
 /// The keys of `traffic` when it is a table.
@@ -147,12 +145,7 @@ pub(crate) const TRAFFIC: &[Key<Traffic>] = &[
     key("size", |traffic, given| one(given, bytes).map(|size| traffic.size = Some(size))),
     key("rate", |traffic, given| one(given, frequency).map(|rate| traffic.rate = Some(rate))),
     key("direction", |traffic, given| {
-        one(given, |text| match text {
-            "up" => Ok(Direction::Out),
-            "down" => Ok(Direction::Back),
-            _ => Err("write \"up\", from A to B, or \"down\"".to_string()),
-        })
-        .map(|direction| traffic.direction = direction)
+        one(given, |text| word_of(DIRECTIONS, text)).map(|direction| traffic.direction = direction)
     }),
 ];
 
@@ -456,15 +449,20 @@ fn rate(text: &str) -> Result<Option<Rate>, String> {
     if rate.0 > 0 { Ok(Some(rate)) } else { Err("a rate must be above 0; write \"none\" for no limit".into()) }
 }
 
-fn topology(text: &str) -> Result<Topology, String> {
-    match text {
-        "wan" => Ok(Topology::Wan),
-        "one-hop" => Ok(Topology::OneHop),
-        _ => {
-            Err("write \"wan\", two relays and an emulated WAN between them, or \"one-hop\", one relay and no WAN"
-                .into())
-        }
-    }
+/// The words of a key with their values, and the text to write instead of another word.
+type Words<T> = (&'static [(&'static str, T)], &'static str);
+
+const TOPOLOGIES: Words<Topology> = (
+    &[("wan", Topology::Wan), ("one-hop", Topology::OneHop)],
+    "write \"wan\", two relays and an emulated WAN between them, or \"one-hop\", one relay and no WAN",
+);
+const DIRECTIONS: Words<Direction> =
+    (&[("up", Direction::Out), ("down", Direction::Back)], "write \"up\", from A to B, or \"down\"");
+const SYSCTLS: Words<Sysctls> =
+    (&[("shipped", Sysctls::Shipped)], "write \"shipped\", packaging/90-longhaul.conf, or leave it out");
+
+fn word_of<T: Copy>((words, otherwise): Words<T>, text: &str) -> Result<T, String> {
+    words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| otherwise.into())
 }
 
 /// The largest window: a quarter of the largest buffer, because the kernel counts its overhead in the buffer.

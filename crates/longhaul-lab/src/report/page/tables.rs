@@ -10,12 +10,11 @@ use crate::report::page::words;
 use crate::report::run::{RunReport, Verdict};
 use crate::world::live::LinkCounters;
 use longhaul_doctor::page::Html;
-use longhaul_doctor::page::table::{self, cell, grouped};
+use longhaul_doctor::page::table::{cell, grouped, table};
 
 /// Writes a row for each scenario: the result with longhaul, and the number of runs with each verdict.
 pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
-    let columns = ["scenario", "result", "as expected", "not", "unclear", "left out"];
-    table(html, "overview", &columns, |html| {
+    table(html, "overview", &OVERVIEW, |html| {
         for report in reports {
             let groups = group::groups(report);
             let best = groups.iter().filter(|group| words::headline(group).is_some());
@@ -26,17 +25,17 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
             let best = best.max_by(|one, other| gain(one).total_cmp(&gain(other))).and_then(words::headline);
             let said = best.unwrap_or_else(|| words::without_relay(report));
             html.node("tr", &[], |html| {
-                html.node("td", &[("data-name", columns[0])], |html| {
+                html.node("td", &[("data-name", OVERVIEW[0].0)], |html| {
                     html.leaf("a", &[("href", &format!("#{}", report.scenario))], &report.scenario);
                 });
-                cell(html, columns[1], "wide", &said);
+                cell(html, OVERVIEW[1].0, "wide", &said);
                 let verdicts = [
                     (Verdict::Pass, "pass"),
                     (Verdict::Fail, "fail"),
                     (Verdict::Unclear, "unclear"),
                     (Verdict::Skip, "skip"),
                 ];
-                for (column, (verdict, class)) in columns[2..].iter().zip(verdicts) {
+                for ((column, _), (verdict, class)) in OVERVIEW[2..].iter().zip(verdicts) {
                     let count = report.runs.iter().filter(|run| run.verdict == verdict).count();
                     let class = if count == 0 { "number".to_string() } else { format!("number {class}") };
                     cell(html, column, &class, &count.to_string());
@@ -46,18 +45,29 @@ pub(crate) fn overview(html: &mut Html, reports: &[Report]) {
     });
 }
 
+const OVERVIEW: [(&str, &str); 6] = [
+    ("scenario", WORDS),
+    ("result", WORDS),
+    ("as expected", NUMBER),
+    ("not", NUMBER),
+    ("unclear", NUMBER),
+    ("left out", NUMBER),
+];
+
 /// Writes a row for each run, with its figures, its verdict and the reason.
 pub(crate) fn figures(html: &mut Html, report: &Report) {
     let values = || VALUES.iter().chain(DETAILS);
-    let columns: Vec<&str> = values().map(|column| column.name).chain(["verdict", "why"]).collect();
+    let class = |column: &Column| if column.is_number { NUMBER } else { WORDS };
+    let headings = values().map(|column| (column.name, class(column))).chain([("verdict", WORDS), ("why", WORDS)]);
+    let columns: Vec<(&str, &str)> = headings.collect();
     table(html, "figures", &columns, |html| {
         for run in &report.runs {
             html.node("tr", &[], |html| {
-                html.node("td", &[("data-name", columns[0])], |html| html.leaf("code", &[], &run.id));
+                html.node("td", &[("data-name", columns[0].0)], |html| html.leaf("code", &[], &run.id));
                 for column in values().skip(1) {
                     let class = match column.name {
                         "measured" => "number strong",
-                        _ if column.is_number => "number",
+                        _ if column.is_number => NUMBER,
                         _ => "",
                     };
                     cell(html, column.name, class, &(column.cell)(run));
@@ -145,12 +155,10 @@ fn counters_of(html: &mut Html, run: &RunReport, link: &[LinkCounters; 2]) {
             let segments = [of.segments_in, of.segments_out].map(grouped);
             let numbers = segments.into_iter().chain([of.bytes_in, of.bytes_out].map(megabytes));
             html.node("tr", &[], |html| {
-                cell(html, STAGE_COLUMNS[0], "", direction.arrow());
-                cell(html, STAGE_COLUMNS[1], "", stage);
-                STAGE_COLUMNS[2..]
-                    .iter()
-                    .zip(numbers)
-                    .for_each(|(column, number)| cell(html, column, "number", &number));
+                let [(way, _), (name, _), rest @ ..] = STAGE_COLUMNS;
+                cell(html, way, "", direction.arrow());
+                cell(html, name, "", stage);
+                rest.into_iter().zip(numbers).for_each(|((column, class), number)| cell(html, column, class, &number));
             });
         }
     });
@@ -162,18 +170,17 @@ fn counters_of(html: &mut Html, run: &RunReport, link: &[LinkCounters; 2]) {
     }
 }
 
-const STAGE_COLUMNS: [&str; 6] = ["direction", "stage", "segments in", "segments out", "MB in", "MB out"];
+const STAGE_COLUMNS: [(&str, &str); 6] = [
+    ("direction", WORDS),
+    ("stage", WORDS),
+    ("segments in", NUMBER),
+    ("segments out", NUMBER),
+    ("MB in", NUMBER),
+    ("MB out", NUMBER),
+];
 
-fn table(html: &mut Html, class: &str, columns: &[&str], rows: impl FnOnce(&mut Html)) {
-    let columns: Vec<(&str, &str)> = columns.iter().map(|column| (*column, column_class(column))).collect();
-    table::table(html, class, &columns, rows);
-}
-
-/// Returns the class of a column's heading. Headings of numbers are right-aligned, as the numbers are.
-fn column_class(column: &str) -> &'static str {
-    let words = ["scenario", "result", "figure", "carrier", "bytes checked", "verdict", "why", "direction", "stage"];
-    if words.contains(&column) { "words" } else { "number" }
-}
-
+/// The classes of headings. Headings of numbers are right-aligned, as the numbers are.
+const WORDS: &str = "words";
+const NUMBER: &str = "number";
 const COLUMNS: &str = "Published, computed and measured speeds are in MB/s. Gain is a multiple of the direct transfer. The window in \
     force is in bytes, from TCP_INFO of the sending host.";
