@@ -190,7 +190,7 @@ const ONE_WAY: &[&str] = &["schedule"];
 
 /// Reads a `link` table: its own keys, the stages of both directions, and those of one direction below `out` and `back`.
 fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
-    each(given, "{ rtt = \"63ms\", rate = \"1Gbit/s\" }", |name, value| match name {
+    let read = each(given, "{ rtt = \"63ms\", rate = \"1Gbit/s\" }", |name, value| match name {
         "rtt" => one(value, |text| rtt_like(text, "\"63ms\"")).map(|rtt| spec.rtt = rtt),
         "rate" => one(value, rate).map(|rate| spec.rate = rate),
         "loss" => one(value, |text| percentage(text).map_err(|err| err.to_string())).map(|loss| spec.loss = loss),
@@ -198,14 +198,13 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
         "out" => direction(spec, Direction::Out, value),
         "back" => direction(spec, Direction::Back, value),
         _ => stage(spec, &Direction::BOTH, LINK, name, value),
-    })?;
-    match (given.get_ref().get("queue"), spec.rate) {
-        (Some(queue), None) => {
-            let without = "without a rate nothing waits in a queue; leave it out, or write a rate";
-            Err(fault(queue, without).into_iter().map(|fault| below("queue", fault)).collect())
-        }
-        _ => Ok(()),
+    });
+    let mut faults = read.err().unwrap_or_default();
+    if let (Some(queue), None) = (given.get_ref().get("queue"), spec.rate) {
+        let without = "without a rate nothing waits in a queue; leave it out, or write a rate";
+        faults.extend(fault(queue, without).into_iter().map(|fault| below("queue", fault)));
     }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
 /// Reads the stages and the schedule of one direction.
