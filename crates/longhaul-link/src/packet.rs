@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A run of segments of one packet; the caller keeps the bytes. Segmentation offload would send the run as `segments`
 /// packets on the wire. It stays one `Packet` until a stage treats a part of it differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// The caller's number of the buffer.
     pub slot: u32,
@@ -43,15 +43,7 @@ pub struct Fragment {
 impl Packet {
     /// Returns a packet of `bytes` bytes with one segment and DF set, as Linux sends it.
     pub fn single(slot: u32, at: Duration, bytes: u32) -> Packet {
-        let dont_fragment = true;
-        let fragment = None;
-        let first = 0;
-        let segments = 1;
-        let headers = bytes;
-        let size = 0;
-        let payload = 0;
-        let overhead = 0;
-        Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
+        Packet { slot, at, segments: 1, headers: bytes, dont_fragment: true, ..Packet::default() }
     }
 
     /// Returns the bytes of all segments on the wire.

@@ -123,15 +123,9 @@ impl Shape {
 
     /// Returns the whole packet as the link's stages see it: in the caller's buffer `slot`, arriving at `at`.
     pub fn packet(&self, slot: u32, at: Duration) -> Packet {
-        let segments = self.segments();
-        let headers = self.headers as u32;
-        let size = self.size as u32;
-        let payload = self.payload as u32;
-        let first = 0;
-        let overhead = 0;
-        let dont_fragment = self.dont_fragment;
-        let fragment = None;
-        Packet { slot, at, first, segments, headers, size, payload, overhead, dont_fragment, fragment }
+        let Shape { headers, size, payload, dont_fragment, .. } = *self;
+        let (headers, size, payload) = (headers as u32, size as u32, payload as u32);
+        Packet { slot, at, segments: self.segments(), headers, size, payload, dont_fragment, ..Packet::default() }
     }
 }
 

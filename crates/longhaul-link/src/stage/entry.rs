@@ -65,22 +65,15 @@ struct Mtu {
 
 impl Stage for Mtu {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
-        if packet.segment_bytes() <= self.limit {
-            return exit.push(packet);
-        }
-        let (full, last) = packet.by_length();
-        for part in [Some(full), last].into_iter().flatten() {
-            if part.segment_bytes() <= self.limit {
-                exit.push(part);
-            } else if !part.dont_fragment {
-                cut(part, self.limit, exit);
-            } else {
-                exit.happened(u64::from(part.segments));
-                if !self.is_black_hole {
-                    exit.too_big(self.limit);
-                }
+        pass_up_to(self.limit, packet, exit, |part, exit| {
+            if !part.dont_fragment {
+                return cut(part, self.limit, exit);
             }
-        }
+            exit.happened(u64::from(part.segments));
+            if !self.is_black_hole {
+                exit.too_big(self.limit);
+            }
+        });
     }
 }
 
@@ -207,18 +200,10 @@ struct Middlebox {
 
 impl Stage for Middlebox {
     fn pass(&mut self, packet: Packet, exit: &mut Exit) {
-        if packet.segment_bytes() <= self.limit {
-            return exit.push(packet);
-        }
-        let (full, last) = packet.by_length();
-        for part in [Some(full), last].into_iter().flatten() {
-            if part.segment_bytes() <= self.limit {
-                exit.push(part);
-            } else {
-                exit.happened(u64::from(part.segments));
-                cut(part, self.limit, exit);
-            }
-        }
+        pass_up_to(self.limit, packet, exit, |part, exit| {
+            exit.happened(u64::from(part.segments));
+            cut(part, self.limit, exit);
+        });
     }
 }
 
@@ -228,6 +213,20 @@ fn limit(text: &str) -> Result<Option<u32>, StageError> {
         0 => Ok(None),
         bytes @ MIN_MTU_BYTES..=65_535 => Ok(Some(bytes as u32)),
         _ => Err(StageError::Length),
+    }
+}
+
+/// Passes the segments of `packet` that have at most `limit` bytes, and calls `too_long` with those that have more.
+fn pass_up_to(limit: u32, packet: Packet, exit: &mut Exit, too_long: impl Fn(Packet, &mut Exit)) {
+    if packet.segment_bytes() <= limit {
+        return exit.push(packet);
+    }
+    let (full, last) = packet.by_length();
+    for part in [Some(full), last].into_iter().flatten() {
+        match part.segment_bytes() <= limit {
+            true => exit.push(part),
+            false => too_long(part, exit),
+        }
     }
 }
 
