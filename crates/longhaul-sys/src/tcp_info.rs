@@ -167,10 +167,7 @@ const APP_LIMITED: u8 = if cfg!(target_endian = "little") { 1 } else { 1 << 7 };
 /// # Errors
 /// EINVAL: a listening socket.
 pub fn unacknowledged(socket: BorrowedFd<'_>) -> Result<u32> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the descriptor is borrowed, so open; SIOCOUTQ (which is TIOCOUTQ) writes one int to the pointer.
-    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
-    if ret == 0 { Ok(bytes.max(0) as u32) } else { Err(SysError::last("ioctl(SIOCOUTQ)")) }
+    queued(socket, libc::TIOCOUTQ, "ioctl(SIOCOUTQ)") // the same number
 }
 
 /// Returns the number of bytes written to `socket` and not yet sent for the first time (linux/sockios.h SIOCOUTQNSD,
@@ -179,14 +176,19 @@ pub fn unacknowledged(socket: BorrowedFd<'_>) -> Result<u32> {
 /// # Errors
 /// EINVAL: a listening socket.
 pub fn unsent(socket: BorrowedFd<'_>) -> Result<u32> {
+    queued(socket, SIOCOUTQNSD, "ioctl(SIOCOUTQNSD)")
+}
+
+/// Asks for a number of bytes by `request`, SIOCOUTQ or SIOCOUTQNSD.
+fn queued(socket: BorrowedFd<'_>, request: libc::Ioctl, call: &str) -> Result<u32> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the descriptor is borrowed, so open; SIOCOUTQNSD writes one int to the pointer.
-    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD as _, &mut bytes) };
-    if ret == 0 { Ok(bytes.max(0) as u32) } else { Err(SysError::last("ioctl(SIOCOUTQNSD)")) }
+    // SAFETY: the descriptor is borrowed, so open; both requests write one int to the pointer.
+    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), request, &mut bytes) };
+    if ret == 0 { Ok(bytes.max(0) as u32) } else { Err(SysError::last(call)) }
 }
 
 /// linux/sockios.h; the same number on every architecture. The libc crate does not have it.
-const SIOCOUTQNSD: u32 = 0x894B;
+const SIOCOUTQNSD: libc::Ioctl = 0x894B;
 
 #[cfg(test)]
 mod tests {

@@ -152,13 +152,18 @@ const PERIOD: Duration = Duration::from_millis(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_sys::sockopt::receive_low_water;
+    use longhaul_sys::sockopt::Opt;
 
     fn source() -> Arc<Stream> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let source = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         source.set_nonblocking(true).unwrap();
         Arc::new(Stream::new(source.into()).unwrap())
+    }
+
+    /// Returns the kernel's mark.
+    fn mark(source: &Stream) -> u32 {
+        Opt::socket(libc::SO_RCVLOWAT, "SO_RCVLOWAT").get(source.as_fd()).unwrap()
     }
 
     /// With a clock of its own and without the guard, so that the machine's speed does not change the rates.
@@ -171,7 +176,7 @@ mod tests {
                 low_water.filled(bytes);
             }
             low_water.wait(&source, &marks, || start + Duration::from_micros(micros));
-            receive_low_water(source.as_fd()).unwrap()
+            mark(&source)
         };
         assert_eq!(at(0, 1_000_000), 1, "an epoch begins");
         assert_eq!(at(1_000, 1_250_000), 524_288, "10 Gbit/s");
@@ -187,9 +192,9 @@ mod tests {
         let (source, marks) = (source(), Arc::<Marks>::default());
         let mut low_water = LowWater::new();
         low_water.set(&source, &marks, 65_536);
-        assert_eq!(receive_low_water(source.as_fd()), Ok(65_536));
+        assert_eq!(mark(&source), 65_536);
         let started = Instant::now();
-        while receive_low_water(source.as_fd()) != Ok(1) {
+        while mark(&source) != 1 {
             assert!(started.elapsed() < Duration::from_secs(60), "the guard did nothing");
             tokio::task::yield_now().await;
         }

@@ -240,14 +240,6 @@ pub fn set_receive_low_water(fd: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     RCVLOWAT.set(fd, bytes.into())
 }
 
-/// Returns the number of bytes from which on the kernel reports the socket readable.
-///
-/// # Errors
-/// The descriptor is no socket.
-pub fn receive_low_water(fd: BorrowedFd<'_>) -> Result<u32> {
-    RCVLOWAT.get(fd)
-}
-
 /// Sets a buffer beyond the sysctl's limit if the process may, otherwise within it.
 fn set_buffer(fd: BorrowedFd<'_>, force: Opt, plain: Opt, bytes: u64) -> Result<()> {
     match force.set(fd, bytes) {
@@ -322,7 +314,7 @@ mod tests {
             assert_eq!((set_keepalive(fd, None), keepalive(fd)), (Ok(()), Ok(None)));
             assert_eq!((set_pacing(fd, 1_000_000), pacing(fd)), (Ok(()), Ok(1_000_000)));
             assert_eq!((set_dscp(fd, 46), dscp(fd)), (Ok(()), Ok(46)));
-            assert_eq!((set_receive_low_water(fd, 4096), receive_low_water(fd)), (Ok(()), Ok(4096)));
+            assert_eq!((set_receive_low_water(fd, 4096), RCVLOWAT.get(fd)), (Ok(()), Ok(4096)));
             assert_eq!((device(fd), is_mptcp(fd)), (Ok(String::new()), Ok(false)));
             assert_eq!((set_reset_on_close(fd), socket.linger().unwrap()), (Ok(()), Some(Duration::ZERO)));
             assert_eq!((set_fin_on_close(fd), socket.linger().unwrap()), (Ok(()), None));
