@@ -106,7 +106,7 @@ impl LegOptions {
     }
 
     /// Returns whether the switch `key` is on.
-    pub(crate) fn is_on(&self, key: &str) -> bool {
+    pub fn is_on(&self, key: &str) -> bool {
         self.find(key).is_some_and(|setting| setting.value == Value::Switch(true))
     }
 

@@ -5,7 +5,7 @@ use crate::accept::opening::{self, Arrived};
 use crate::accept::source_limits;
 use crate::flow;
 use crate::leg::accept_loop::{self, Admission};
-use crate::leg::setup::{self, Protocol, failed};
+use crate::leg::setup::{self, failed};
 use crate::leg::stream::Stream;
 use crate::state::listening::Listening;
 use crate::state::permits::Permit;
@@ -13,7 +13,6 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::state::tunnels::List;
 use longhaul_config::Tunnel;
-use longhaul_config::options::Leg;
 use longhaul_core::opening::Asks;
 use longhaul_core::reload::covers_same;
 use longhaul_sys::SysError;
@@ -235,7 +234,7 @@ fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, perm
 }
 
 fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {
-    let Err(err) = setup::catch_up(accept, &tunnel.accept, Protocol::of(tunnel, Leg::Accept)) else { return };
+    let Err(err) = setup::catch_up(accept, &tunnel.accept) else { return };
     if let Some(more) = relay.lines.early.pass(&tunnel.name, Instant::now()) {
         warn!(tunnel = %tunnel.name, %peer, %err, more, "socket option not applied to a connection accepted before startup");
     }

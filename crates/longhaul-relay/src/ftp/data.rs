@@ -5,7 +5,6 @@ use super::fetch::Fetch;
 use super::meeting::{Awaited, Meeting};
 use super::places::{Place, Places};
 use super::ports;
-use crate::leg::setup::Protocol as LegProtocol;
 use crate::live::data_peer::Naming;
 use crate::lock::lock;
 use crate::state::legs::Legs;
@@ -211,9 +210,7 @@ impl DataConnections {
     /// tell the peer.
     fn listen(&self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
         let local = self.ours[from];
-        let protocol = LegProtocol::of(tunnel, Leg::Accept);
-        let listener = ports::listen(local, self.tunnel.settings.ftp.ports.as_ref(), &tunnel.accept, protocol)?;
-        let listener = register(listener)?;
+        let listener = register(ports::listen(local, self.tunnel.settings.ftp.ports.as_ref(), &tunnel.accept)?)?;
         let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
         let address = address.ok_or("the kernel does not tell its port")?;
         let listening = Listening::begin(&self.relay, &self.tunnel, address, self.rules.ends[from], from);

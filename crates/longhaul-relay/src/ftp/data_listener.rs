@@ -223,7 +223,6 @@ mod tests {
     use super::super::places::Places;
     use super::super::ports;
     use super::*;
-    use crate::leg::setup::Protocol;
     use longhaul_config::Tunnel;
     use longhaul_config::options::LegOptions;
     use longhaul_core::ftp::{Ends, Mode};
@@ -237,7 +236,7 @@ mod tests {
         side: Side,
     ) -> (DataListener, SocketAddr, Prepared) {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listener = ports::listen(here, None, &LegOptions::default(), Protocol::Tcp).unwrap();
+        let listener = ports::listen(here, None, &LegOptions::default()).unwrap();
         let address = listener.local_addr().unwrap().as_socket().unwrap();
         let data_listener = DataListener {
             listening: Listening::begin(relay, tunnel, address, here.ip(), side),

@@ -1,6 +1,6 @@
 //! Opens a data listener on a free port.
 
-use crate::leg::setup::{self, Protocol};
+use crate::leg::setup;
 use crate::lock::lock;
 use longhaul_config::options::LegOptions;
 use longhaul_sys::{SysError, sockopt};
@@ -23,10 +23,9 @@ pub(super) fn listen(
     local: SocketAddr,
     ports: Option<&RangeInclusive<u16>>,
     options: &LegOptions,
-    protocol: Protocol,
 ) -> Result<Socket, String> {
     let Some(ports) = ports else {
-        let found = first_free(local, [0], options, protocol)?;
+        let found = first_free(local, [0], options)?;
         return found.map(|(_, socket)| socket).ok_or("no port is free".into());
     };
     // First of all, because a client may ask for many.
@@ -34,7 +33,7 @@ pub(super) fn listen(
         return Err(none_free(ports));
     }
     let order = LATEST.order(ports, RandomState::new().hash_one(()));
-    let Some((port, socket)) = first_free(local, order, options, protocol)? else {
+    let Some((port, socket)) = first_free(local, order, options)? else {
         FULL.add(local.ip(), ports, Instant::now());
         return Err(none_free(ports));
     };
@@ -125,13 +124,12 @@ fn first_free(
     local: SocketAddr,
     ports: impl IntoIterator<Item = u16>,
     options: &LegOptions,
-    protocol: Protocol,
 ) -> Result<Option<(u16, Socket)>, String> {
     let mut unbound = None;
     for port in ports {
         let socket = match unbound.take() {
             Some(socket) => socket,
-            None => open(local, options, protocol).map_err(|err| err.to_string())?,
+            None => open(local, options).map_err(|err| err.to_string())?,
         };
         let address = with_port(local, port);
         if is_free(address, "bind", socket.bind(&address.into()))? {
@@ -166,8 +164,8 @@ fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
 }
 
 /// Returns a socket that can be bound to a port of `address`.
-fn open(address: SocketAddr, options: &LegOptions, protocol: Protocol) -> Result<Socket, SysError> {
-    let socket = setup::open(&address, options, protocol)?;
+fn open(address: SocketAddr, options: &LegOptions) -> Result<Socket, SysError> {
+    let socket = setup::open(&address, options)?;
     // The port may have been used a moment ago, and its last connection be in TIME_WAIT (socket(7) SO_REUSEADDR).
     sockopt::set_reuse_address(socket.as_fd())?;
     if address.is_ipv6() {
@@ -196,7 +194,7 @@ mod tests {
     const UNUSED: RangeInclusive<u16> = 20_000..=29_999;
 
     fn listen_on(ports: &RangeInclusive<u16>) -> Result<Socket, String> {
-        listen(here(), Some(ports), &LegOptions::default(), Protocol::Tcp)
+        listen(here(), Some(ports), &LegOptions::default())
     }
 
     fn port(socket: &Socket) -> u16 {
@@ -232,8 +230,8 @@ mod tests {
     #[test]
     fn a_free_port_is_found_behind_many_that_are_in_use() {
         for here in [here(), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))] {
-            let listen = |ports: &[u16]| first_free(here, ports.iter().copied(), &LegOptions::default(), Protocol::Tcp);
-            let Ok(Some((_, taken))) = first_free(here, UNUSED, &LegOptions::default(), Protocol::Tcp) else {
+            let listen = |ports: &[u16]| first_free(here, ports.iter().copied(), &LegOptions::default());
+            let Ok(Some((_, taken))) = first_free(here, UNUSED, &LegOptions::default()) else {
                 panic!("no port of {here}")
             };
             let (port, mut ports) = (port(&taken), vec![port(&taken); 1000]);

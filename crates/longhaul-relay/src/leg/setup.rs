@@ -9,7 +9,7 @@ use longhaul_core::path::{AutoCongestion, BBR, RENO, Start, first_controls};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{Result, SysError};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,28 +22,12 @@ static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
 /// Hint for a kernel without sockets of Multipath TCP: EPROTONOSUPPORT, as in Debian 11's kernel, or ENOPROTOOPT.
 const NO_MPTCP: &str = "this kernel has no Multipath TCP, or net.mptcp.enabled is 0; remove mptcp";
 
-/// The protocol of a leg.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    /// TCP (RFC 9293).
-    Tcp,
-    /// Multipath TCP (RFC 8684).
-    Mptcp,
-}
-
-impl Protocol {
-    /// Returns the protocol of `leg` of `tunnel`.
-    pub(crate) fn of(tunnel: &Tunnel, leg: Leg) -> Protocol {
-        if tunnel.mptcp(leg) { Protocol::Mptcp } else { Protocol::Tcp }
-    }
-}
-
 /// Opens a socket for the IP version of `address`, with every option that takes effect from the start.
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
-pub(crate) fn open(address: &SocketAddr, options: &LegOptions, protocol: Protocol) -> Result<Socket> {
-    apply_options(fresh(address, protocol)?, options, protocol)
+pub(crate) fn open(address: &SocketAddr, options: &LegOptions) -> Result<Socket> {
+    apply_options(fresh(address, options)?, options)
 }
 
 /// Opens a socket for the IP version of `address`, with every option that a dial needs. Keepalive is set once the flow
@@ -51,17 +35,15 @@ pub(crate) fn open(address: &SocketAddr, options: &LegOptions, protocol: Protoco
 ///
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
-pub(crate) fn open_to_dial(address: &SocketAddr, options: &LegOptions, protocol: Protocol) -> Result<Socket> {
-    prepare(fresh(address, protocol)?, options, options.before_dial(), protocol)
+pub(crate) fn open_to_dial(address: &SocketAddr, options: &LegOptions) -> Result<Socket> {
+    prepare(fresh(address, options)?, options, options.before_dial())
 }
 
-fn fresh(address: &SocketAddr, protocol: Protocol) -> Result<OwnedFd> {
+fn fresh(address: &SocketAddr, options: &LegOptions) -> Result<OwnedFd> {
     let open = |protocol| Socket::new(Domain::for_address(*address), Type::STREAM.nonblocking(), Some(protocol));
-    let socket = match protocol {
-        Protocol::Tcp => open(socket2::Protocol::TCP).map_err(|err| failed("socket(IPPROTO_TCP)", &err)),
-        Protocol::Mptcp => {
-            open(socket2::Protocol::MPTCP).map_err(|err| failed("socket(IPPROTO_MPTCP)", &err).hint(NO_MPTCP))
-        }
+    let socket = match options.is_on(key::MPTCP) {
+        false => open(Protocol::TCP).map_err(|err| failed("socket(IPPROTO_TCP)", &err)),
+        true => open(Protocol::MPTCP).map_err(|err| failed("socket(IPPROTO_MPTCP)", &err).hint(NO_MPTCP)),
     };
     socket.map(OwnedFd::from)
 }
@@ -70,18 +52,13 @@ fn fresh(address: &SocketAddr, protocol: Protocol) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// The kernel refused an option.
-pub(crate) fn apply_options(socket: OwnedFd, options: &LegOptions, protocol: Protocol) -> Result<Socket> {
-    prepare(socket, options, options.at(When::Start), protocol)
+pub(crate) fn apply_options(socket: OwnedFd, options: &LegOptions) -> Result<Socket> {
+    prepare(socket, options, options.at(When::Start))
 }
 
-fn prepare<'a>(
-    socket: OwnedFd,
-    options: &LegOptions,
-    settings: impl Iterator<Item = &'a Setting>,
-    protocol: Protocol,
-) -> Result<Socket> {
+fn prepare<'a>(socket: OwnedFd, options: &LegOptions, settings: impl Iterator<Item = &'a Setting>) -> Result<Socket> {
     let socket = Socket::from(socket);
-    keep_loud(&socket, protocol)?;
+    keep_loud(&socket, options)?;
     begin_unpaced(&socket, options);
     for setting in settings {
         setting.tell(socket.as_fd())?;
@@ -94,7 +71,7 @@ fn prepare<'a>(
 ///
 /// # Errors
 /// The first option that the kernel refused.
-pub(crate) fn catch_up(accepted: &Socket, options: &LegOptions, protocol: Protocol) -> Result<()> {
+pub(crate) fn catch_up(accepted: &Socket, options: &LegOptions) -> Result<()> {
     // Every listener of ours sets SO_LINGER. So a connection that has it was accepted after the first longhaul got the
     // socket, and inherited the options of that time. After a change it may lack the new ones, like a connection that
     // waits in the queue during a reload.
@@ -102,7 +79,7 @@ pub(crate) fn catch_up(accepted: &Socket, options: &LegOptions, protocol: Protoc
         return Ok(());
     }
     let told = options.at(When::Start).map(|setting| setting.tell(accepted.as_fd()));
-    told.fold(keep_loud(accepted, protocol), Result::and)
+    told.fold(keep_loud(accepted, options), Result::and)
 }
 
 /// Tries every option of `leg` on a socket that is then closed. Returns the options whose value the kernel changed. So
@@ -112,7 +89,7 @@ pub(crate) fn catch_up(accepted: &Socket, options: &LegOptions, protocol: Protoc
 /// The kernel refused an option.
 pub(crate) fn dry_run(tunnel: &Tunnel, leg: Leg, address: &SocketAddr) -> Result<Vec<Mismatch>> {
     let options = tunnel.options(leg);
-    let socket = open(address, options, Protocol::of(tunnel, leg))?;
+    let socket = open(address, options)?;
     let settings = options.at(When::Start);
     settings.filter_map(|setting| setting.apply(socket.as_fd()).transpose()).collect()
 }
@@ -183,12 +160,12 @@ pub(crate) fn failed(call: impl Into<String>, err: &io::Error) -> SysError {
 /// SO_LINGER 0 it sends RST (socket(7)), so every leg has that from the start until both directions have ended well.
 /// Also sets SO_OOBINLINE, which urgent data needs to pass (`longhaul_sys::splice`). An accepted socket inherits both
 /// from its listener.
-fn keep_loud(socket: &Socket, protocol: Protocol) -> Result<()> {
+fn keep_loud(socket: &Socket, options: &LegOptions) -> Result<()> {
     sockopt::set_reset_on_close(socket.as_fd())?;
-    match protocol {
-        Protocol::Tcp => sockopt::set_urgent_inline(socket.as_fd()),
+    match options.is_on(key::MPTCP) {
+        false => sockopt::set_urgent_inline(socket.as_fd()),
         // MPTCP supports neither the option nor urgent data (mptcp_setsockopt: EOPNOTSUPP).
-        Protocol::Mptcp => Ok(()),
+        true => Ok(()),
     }
 }
 
@@ -207,7 +184,7 @@ mod tests {
             asked.map_or(Ok(()), |name| options.set(Leg::Dial, "congestion", name)).unwrap();
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(BBR.as_bytes()).unwrap();
-            let socket = apply_options(socket.into(), &options, Protocol::Tcp).unwrap();
+            let socket = apply_options(socket.into(), &options).unwrap();
             sockopt::congestion(socket.as_fd()).unwrap()
         };
         assert!(["cubic", "reno"].contains(&begins_with(None).as_str()), "{}", begins_with(None));

@@ -1,12 +1,11 @@
 //! Connects to one address: checks for a loop, opens a socket with the dial leg's options, and waits for the answer.
 
-use crate::leg::setup::{self, Protocol, failed};
+use crate::leg::setup::{self, failed};
 use crate::leg::stream::Stream;
 use crate::live::failure_kind::FailureKind;
 use crate::reach::fast_open;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
-use longhaul_config::options::Leg;
 use longhaul_units::show_duration;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt;
@@ -86,7 +85,7 @@ pub(crate) fn begin(
         let text = "this leads back to the tunnel's own listener: every flow would dial itself";
         return Err(Failure::here(text));
     }
-    let socket = setup::open_to_dial(&address, &tunnel.dial, Protocol::of(tunnel, Leg::Dial)).map_err(Failure::here)?;
+    let socket = setup::open_to_dial(&address, &tunnel.dial).map_err(Failure::here)?;
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }

@@ -14,10 +14,11 @@
 //! would then break by any ICMP error (ip(7) IP_RECVERR).
 
 use crate::leg::closing::linger_off;
-use crate::leg::setup::{self, Protocol as LegProtocol};
+use crate::leg::setup;
 use crate::leg::stream::Stream;
 use crate::reach::connect;
 use longhaul_config::Tunnel;
+use longhaul_config::options::key;
 use longhaul_sys::{icmp, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -60,7 +61,7 @@ async fn dial_again(tunnel: &Tunnel, address: SocketAddr) -> io::Result<Again> {
         // With its zone.
         IpAddr::V6(_) => address,
     };
-    let socket = setup::open_to_dial(&address, &tunnel.dial, LegProtocol::Tcp)?;
+    let socket = setup::open_to_dial(&address, &tunnel.dial.without(&[key::MPTCP]))?;
     sockopt::set_receive_errors(socket.as_fd())?;
     bind(&socket, tunnel, address)?;
     match socket.connect(&address.into()) {

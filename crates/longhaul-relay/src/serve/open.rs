@@ -1,7 +1,7 @@
 //! Opens the listening socket of a tunnel.
 
 use crate::accept::listener::BACKLOG;
-use crate::leg::setup::{self, Protocol, failed};
+use crate::leg::setup::{self, failed};
 use crate::state::listeners::Activated;
 use crate::state::listening::Listening;
 use longhaul_config::Tunnel;
@@ -73,8 +73,7 @@ pub(super) fn adopt(tunnel: &Tunnel, socket: &Activated) -> Result<Listening, Bi
     let socket = socket.socket.try_clone().map(OwnedFd::from);
     let socket = socket.map_err(|err| BindError::new(tunnel, "share its socket".into(), failed("dup", &err)))?;
     let unblocked = SockRef::from(&socket).set_nonblocking(true).map_err(|err| failed("fcntl(O_NONBLOCK)", &err));
-    let adopted =
-        unblocked.and_then(|()| setup::apply_options(socket, &tunnel.accept, Protocol::of(tunnel, Leg::Accept)));
+    let adopted = unblocked.and_then(|()| setup::apply_options(socket, &tunnel.accept));
     let adopted = adopted.and_then(|socket| Listening::new(tunnel, socket, true));
     adopted.map_err(|err| BindError::new(tunnel, format!("use the socket from systemd for {}", tunnel.listen), err))
 }
@@ -92,7 +91,7 @@ fn address_here(tunnel: &Tunnel) -> SocketAddr {
 }
 
 fn listen(tunnel: &Tunnel, address: &SocketAddr, is_beside: bool) -> Result<Socket, SysError> {
-    let socket = setup::open(address, &tunnel.accept, Protocol::of(tunnel, Leg::Accept))?;
+    let socket = setup::open(address, &tunnel.accept)?;
     // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT is set only to replace a listener of
     // our own, because it would let a second longhaul take half of the connections.
     sockopt::set_reuse_address(socket.as_fd())?;
