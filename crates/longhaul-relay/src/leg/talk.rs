@@ -1,6 +1,6 @@
 //! Reads and writes a connection outside of the pumps: the frames of probes and their payload.
 
-use crate::leg::stream::Stream;
+use crate::leg::stream::{Ready, Stream};
 use longhaul_sys::splice;
 use std::future::poll_fn;
 use std::io;
@@ -21,15 +21,9 @@ pub(crate) fn poll_receive(socket: &Stream, cx: &mut Context<'_>, bytes: &mut [u
 pub(crate) fn poll_read(
     socket: &Stream,
     cx: &mut Context<'_>,
-    mut read: impl FnMut() -> io::Result<usize>,
+    read: impl FnMut() -> io::Result<usize>,
 ) -> Poll<io::Result<usize>> {
-    loop {
-        let mut ready = ready!(socket.poll_read_ready(cx))?;
-        match read() {
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-            done => return Poll::Ready(done),
-        }
-    }
+    poll_io(|| socket.poll_read_ready(cx), read)
 }
 
 /// Sends all of `bytes`.
@@ -57,11 +51,18 @@ pub(crate) async fn send_all(socket: &Stream, mut bytes: &[u8]) -> io::Result<()
 pub(crate) fn poll_write(
     socket: &Stream,
     cx: &mut Context<'_>,
-    mut write: impl FnMut() -> io::Result<usize>,
+    write: impl FnMut() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    poll_io(|| socket.poll_write_ready(cx), write)
+}
+
+fn poll_io<'a>(
+    mut poll_ready: impl FnMut() -> Poll<io::Result<Ready<'a>>>,
+    mut io: impl FnMut() -> io::Result<usize>,
 ) -> Poll<io::Result<usize>> {
     loop {
-        let mut ready = ready!(socket.poll_write_ready(cx))?;
-        match write() {
+        let mut ready = ready!(poll_ready())?;
+        match io() {
             Err(err) if err.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
             done => return Poll::Ready(done),
         }

@@ -67,7 +67,7 @@ impl Names {
 
     /// Returns how names are resolved.
     pub(crate) fn choice(&self) -> Option<Choice> {
-        lock(&self.0).resolver.choice()
+        lock(&self.0).resolver.choice
     }
 
     /// Returns the addresses of `next_hop` in the order in which to dial them. Waits for an answer for up to `patience`,

@@ -17,7 +17,8 @@ use tokio::time::timeout;
 
 /// Resolves names as configured.
 pub(super) struct Resolver {
-    choice: Option<Choice>,
+    /// How names are resolved. `None`: as /etc/nsswitch.conf says.
+    pub(super) choice: Option<Choice>,
     /// The nameservers of the last query.
     dns: Mutex<Option<Arc<Dns>>>,
     exchanges: Arc<Semaphore>,
@@ -29,11 +30,6 @@ impl Resolver {
         Resolver { choice, dns: Mutex::default(), exchanges: Arc::new(Semaphore::new(MAX_EXCHANGES)) }
     }
 
-    /// Returns its choice.
-    pub(super) fn choice(&self) -> Option<Choice> {
-        self.choice
-    }
-
     /// Asks for `question`. DNS has [`QUERY_LIMIT`]; getaddrinfo(3) has no limit.
     pub(super) async fn resolve(&self, question: &Question) -> Reply<Targets> {
         // A panic of a read is as good as files that cannot be read.
@@ -42,19 +38,17 @@ impl Resolver {
             Some(choice) => choice == Choice::System,
             None => !is_files_and_dns(&files.nsswitch),
         };
-        match question {
-            Question::Host(name) if of_libc => match system::addresses(name.clone()).await {
-                Reply::Found { answer, ttl } => Reply::Found { answer: [Target::of_host(answer)].into(), ttl },
-                Reply::Absent { why, ttl } => Reply::Absent { why, ttl },
-                Reply::Failed { why } => Reply::Failed { why },
-            },
+        let heard = match question {
+            Question::Host(name) if of_libc => {
+                system::addresses(name.clone()).await.map(|answer| vec![Target::of_host(answer)])
+            }
             _ => {
                 let dns = self.dns(&files);
                 let heard = timeout(QUERY_LIMIT, dns.resolve(question, &files)).await;
-                let heard = heard.unwrap_or_else(|_| Heard::Silent(format!("no answer in {QUERY_LIMIT:?}")));
-                heard.map(Targets::from).into()
+                heard.unwrap_or_else(|_| Heard::Silent(format!("no answer in {QUERY_LIMIT:?}")))
             }
-        }
+        };
+        heard.map(Targets::from).into()
     }
 
     /// Returns the nameservers of /etc/resolv.conf, the same as long as it does not change.

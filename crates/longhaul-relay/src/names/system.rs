@@ -1,7 +1,7 @@
 //! getaddrinfo(3): every source of /etc/nsswitch.conf, without a TTL.
 
+use super::heard::Heard;
 use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
-use longhaul_core::names::Reply;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use tokio::task::spawn_blocking;
 
 /// Returns the addresses of the host `name` in the order of getaddrinfo(3). A thread that carries no bytes waits for
 /// it, without a limit, because the call cannot be stopped.
-pub(super) async fn addresses(name: String) -> Reply<Vec<IpAddr>> {
+pub(super) async fn addresses(name: String) -> Heard<Vec<IpAddr>> {
     let looked_up = spawn_blocking(move || look_up(&name)).await;
-    looked_up.unwrap_or_else(|err| Reply::Failed { why: format!("getaddrinfo: {err}") })
+    looked_up.unwrap_or_else(|err| Heard::Silent(format!("getaddrinfo: {err}")))
 }
 
-fn look_up(name: &str) -> Reply<Vec<IpAddr>> {
+fn look_up(name: &str) -> Heard<Vec<IpAddr>> {
     let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
     match getaddrinfo(Some(name), None, Some(hints)) {
         Ok(found) => {
             let answer: Vec<IpAddr> = found.filter_map(Result::ok).map(|info| info.sockaddr.ip()).collect();
             match answer.is_empty() {
-                true => Reply::Absent { why: "getaddrinfo: no address".into(), ttl: None },
-                false => Reply::Found { answer, ttl: TTL },
+                true => Heard::Absent { why: "getaddrinfo: no address".into(), ttl: None },
+                false => Heard::Found { answer, ttl: TTL },
             }
         }
         Err(err) => {
             let is_absent = matches!(err.kind(), LookupErrorKind::NoName | LookupErrorKind::NoData);
             let why = format!("getaddrinfo: {}", io::Error::from(err));
-            if is_absent { Reply::Absent { why, ttl: None } } else { Reply::Failed { why } }
+            if is_absent { Heard::Absent { why, ttl: None } } else { Heard::Silent(why) }
         }
     }
 }
@@ -42,9 +42,9 @@ mod tests {
 
     #[tokio::test]
     async fn localhost_is_found_and_an_invalid_name_is_not() {
-        let Reply::Found { answer, ttl } = addresses("localhost".into()).await else { panic!("not found") };
+        let Heard::Found { answer, ttl } = addresses("localhost".into()).await else { panic!("not found") };
         assert!(answer.iter().all(IpAddr::is_loopback) && !answer.is_empty() && ttl == TTL);
         // RFC 6761: no resolver has it; one that does not answer fails.
-        assert!(!matches!(addresses("nosuch.invalid".into()).await, Reply::Found { .. }));
+        assert!(!matches!(addresses("nosuch.invalid".into()).await, Heard::Found { .. }));
     }
 }

@@ -92,7 +92,7 @@ pub(crate) async fn dial(
         };
         match ended {
             Ended::Accept(err) => return Err(NotDialled::Accept(err)),
-            Ended::Connected(connected) => return Ok(attempts.won(connected)),
+            Ended::Connected { dialled, rtt } => return Ok(attempts.won(dialled, rtt)),
             Ended::Resolved { hop, addresses } => attempts.resolved(hop, addresses),
             Ended::Failed { hop, address, failure } => attempts.failed(hop, address, &failure),
         }
@@ -126,7 +126,11 @@ enum Ended {
         hop: usize,
         addresses: Result<Vec<SocketAddr>, String>,
     },
-    Connected(Connected),
+    /// `rtt` is the time of the handshake.
+    Connected {
+        dialled: Dialled,
+        rtt: Duration,
+    },
     Failed {
         hop: usize,
         address: SocketAddr,
@@ -134,12 +138,6 @@ enum Ended {
     },
     /// The accept leg failed.
     Accept(io::Error),
-}
-
-struct Connected {
-    dialled: Dialled,
-    /// Time of the handshake.
-    rtt: Duration,
 }
 
 impl Dial<'_> {
@@ -184,7 +182,7 @@ impl Dial<'_> {
         match finished.and_then(|()| self.header.send_rest(&stream, taken).map_err(Failure::here)) {
             Ok(early) => {
                 let dialled = Dialled { stream, hop, address, early };
-                Ended::Connected(Connected { dialled, rtt: began.elapsed() })
+                Ended::Connected { dialled, rtt: began.elapsed() }
             }
             Err(failure) => Ended::Failed { hop, address, failure },
         }
@@ -306,7 +304,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Ends the dial: one address has answered. The others are closed. A hop that had its second has failed.
-    fn won(self, Connected { dialled, rtt }: Connected) -> Dialled {
+    fn won(self, dialled: Dialled, rtt: Duration) -> Dialled {
         for Try { hop, claim, began, .. } in self.tries {
             if hop == dialled.hop {
                 claim.answered(rtt);

@@ -43,8 +43,8 @@ pub struct Plan {
     pub limit: Duration,
     /// Time for the whole probe.
     pub total: Duration,
-    /// Whether the flags of `longhaul verify` set the payload and the times.
-    pub has_flags: bool,
+    /// Whether the daemon makes it. `longhaul verify` has flags for the payload, the times and the key.
+    pub is_own: bool,
 }
 
 impl Plan {
@@ -60,6 +60,8 @@ impl Plan {
         };
         let limit = limit.unwrap_or((dials(tunnel) + MARGIN).max(MIN_LIMIT));
         let hops = tunnel.verify_hops.unwrap_or(1);
+        // The connection, the relays, and the payload.
+        let stages = u32::from(hops) + 3;
         let (echo_bytes, payload_time) = payload(echo_bytes, tunnel.lowest_cap());
         Plan {
             address: with_zone(SocketAddr::new(ip, tunnel.listen.port()), tunnel.accept.bind_device()),
@@ -70,8 +72,8 @@ impl Plan {
             are_known: false,
             echo_bytes,
             limit,
-            total: limit.saturating_mul(stages(hops)).saturating_add(payload_time),
-            has_flags: true,
+            total: limit.saturating_mul(stages).saturating_add(payload_time),
+            is_own: false,
         }
     }
 
@@ -81,7 +83,7 @@ impl Plan {
         let total = dials(tunnel) + MIN_LIMIT;
         // The listener admits it whatever `allow` and `proxy_in` say.
         let plan = Plan::of(tunnel, OWN_ECHO_BYTES, Some(total));
-        Plan { total, allow: Vec::new(), header: Vec::new(), has_flags: false, ..plan }
+        Plan { total, allow: Vec::new(), header: Vec::new(), is_own: true, ..plan }
     }
 
     /// Returns the plan to probe the path behind `tunnel` by a connection to its next hop `address`, which must be a relay. The
@@ -101,7 +103,7 @@ impl Plan {
             echo_bytes: MIN_ECHO_BYTES,
             limit: total,
             total,
-            has_flags: false,
+            is_own: true,
         }
     }
 
@@ -113,11 +115,6 @@ impl Plan {
 /// Returns the time that the dials of `tunnel` may take.
 fn dials(tunnel: &Tunnel) -> Duration {
     tunnel.connect_timeout.saturating_mul(u32::try_from(tunnel.to.len()).unwrap_or(u32::MAX))
-}
-
-/// Returns the number of stages that a probe waits for: the connection, the relays, and the payload.
-fn stages(hops: u8) -> u32 {
-    u32::from(hops) + 3
 }
 
 /// Returns the size of a payload that is to have `bytes`, and the time that it may take, [`MAX_PAYLOAD_TIME`] at most. Below a
@@ -136,37 +133,22 @@ fn payload(bytes: u32, cap: Option<Rate>) -> (u32, Duration) {
 
 /// Makes the probe `plan`, and returns how far it came.
 pub async fn run(plan: &Plan) -> Findings {
-    repeat(plan, None::<&fn(Nonce, SocketAddr)>).await
+    run_announced(plan, |_, _| ()).await
 }
 
 /// Like [`run`], and calls `announce` before each connection, with the nonce of its preface and the address that it comes
 /// from. The result is dropped once the connection has ended.
-pub(crate) async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, SocketAddr) -> T) -> Findings {
-    repeat(plan, Some(&announce)).await
-}
-
-/// Makes the probe `plan` on `stream`, a connection to the first relay, and returns how far it came. The caller closes the
-/// connection, and must do so with RST if the probe has not finished.
-pub(crate) async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
-    let patience = Patience::of(plan.limit, plan.total);
-    let mut findings = Findings { prober: stream.local_addr().ok(), ..Findings::default() };
-    let trouble = match random::bytes() {
-        Ok(nonce) => converse(plan, stream, Talk { patience, nonce }, &mut findings).await.err(),
-        Err(err) => Some(Lost::Failed(err).at(Stage::Relay(0))),
-    };
-    Findings { trouble, ..findings }
-}
-
+///
 /// A relay whose dial fails at once may reset the connection before the preface has come, so a connection that ends without
 /// the report that is due is tried again. A report that the dial failed is a result: another dial would only fail, too. If a
 /// relay then refuses the probe, because there were too many, the result before counts.
-async fn repeat<T>(plan: &Plan, announce: Option<&impl Fn(Nonce, SocketAddr) -> T>) -> Findings {
+pub(crate) async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, SocketAddr) -> T) -> Findings {
     let patience = Patience::of(plan.limit, plan.total);
     let mut tries = 1;
     let mut before = None;
     loop {
         let mut findings = Findings::default();
-        let trouble = walk(plan, patience, announce, &mut findings).await.err();
+        let trouble = walk(plan, patience, &announce, &mut findings).await.err();
         let may_be_early = trouble.as_ref().is_some_and(|trouble| trouble.is_certain && trouble.stage != Stage::Data);
         let is_reset = trouble.as_ref().is_some_and(|trouble| trouble.cause == Cause::Failed);
         let found = Findings { trouble, ..findings };
@@ -178,26 +160,38 @@ async fn repeat<T>(plan: &Plan, announce: Option<&impl Fn(Nonce, SocketAddr) -> 
     }
 }
 
+/// Makes the probe `plan` on `stream`, a connection to the first relay, and returns how far it came. The caller closes the
+/// connection, and must do so with RST if the probe has not finished.
+pub(crate) async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
+    let patience = Patience::of(plan.limit, plan.total);
+    let mut findings = Findings { prober: stream.local_addr().ok(), ..Findings::default() };
+    let trouble = match random::bytes() {
+        Ok(nonce) => converse(plan, stream, patience, nonce, &mut findings).await.err(),
+        Err(err) => Some(Lost::Failed(err).at(Stage::Relay(0))),
+    };
+    Findings { trouble, ..findings }
+}
+
 async fn walk<T>(
     plan: &Plan,
     patience: Patience,
-    announce: Option<&impl Fn(Nonce, SocketAddr) -> T>,
+    announce: &impl Fn(Nonce, SocketAddr) -> T,
     findings: &mut Findings,
 ) -> Result<(), Trouble> {
     let first = Stage::Relay(0);
     let nonce: Nonce = random::bytes().map_err(|err| Lost::Failed(err).at(first))?;
     let start = Instant::now();
-    let socket = open(plan, announce.is_some())?;
+    let socket = open(plan)?;
     // A reset may come before the connected socket can be asked.
     findings.prober = socket.local_addr().ok().filter(|from| from.port() > 0);
-    let _announced = announce.zip(findings.prober).map(|(announce, from)| announce(nonce, from));
+    let _announced = findings.prober.map(|from| announce(nonce, from));
     let stream = connect(plan, socket, patience).await.map_err(|trouble| match trouble.cause {
         Cause::Failed => explain_end(trouble, plan, findings),
         Cause::Refused | Cause::NoAnswer => trouble,
     })?;
     findings.connected = Some(start.elapsed());
     findings.prober = stream.local_addr().ok().or(findings.prober);
-    let talked = converse(plan, &stream, Talk { patience, nonce }, findings).await;
+    let talked = converse(plan, &stream, patience, nonce, findings).await;
     // A relay that asks for a key ends the flow of a prober that has none.
     if talked.is_ok() || findings.has_last_report() || findings.lacks_key {
         // This fails only on a socket that is gone.
@@ -206,16 +200,14 @@ async fn walk<T>(
     talked
 }
 
-/// The limits of a probe's waits, and its nonce.
-#[derive(Clone, Copy)]
-struct Talk {
+/// Sends the preface on `stream`, and notes what comes back.
+async fn converse(
+    plan: &Plan,
+    stream: &TcpStream,
     patience: Patience,
     nonce: Nonce,
-}
-
-/// Sends the preface on `stream`, and notes what comes back.
-async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Findings) -> Result<(), Trouble> {
-    let Talk { patience, nonce } = talk;
+    findings: &mut Findings,
+) -> Result<(), Trouble> {
     let preface = Preface { hops: plan.hops, echo_bytes: plan.echo_bytes, nonce };
     let sent = Instant::now();
     // The tunnel may have reset the connection already. The first read reports why.
@@ -261,7 +253,7 @@ async fn converse(plan: &Plan, stream: &TcpStream, talk: Talk, findings: &mut Fi
 /// Returns the proof for the challenge of the relay `at`.
 fn prove(plan: &Plan, challenge: &Challenge, at: usize) -> Result<Vec<u8>, Trouble> {
     let Some(key) = &plan.key else {
-        let flag = if plan.has_flags { ", or pass --key-file" } else { "" };
+        let flag = if plan.is_own { "" } else { ", or pass --key-file" };
         let why = format!("it answers only who proves its key; write `[probe] key_file`{flag}");
         return Err(uncertain(Stage::Relay(at), &why));
     };
@@ -274,12 +266,12 @@ fn prove(plan: &Plan, challenge: &Challenge, at: usize) -> Result<Vec<u8>, Troub
 /// sends RST: behind a FIN, the flow of an unfinished probe would last as long as a next hop hangs, and fill the tunnel.
 ///
 /// # Errors
-/// There is no socket or port for it, or the daemon's own probe, `is_own`, would go to the listener of another host.
-fn open(plan: &Plan, is_own: bool) -> Result<TcpSocket, Trouble> {
+/// There is no socket or port for it, or the daemon's own probe would go to the listener of another host.
+fn open(plan: &Plan) -> Result<TcpSocket, Trouble> {
     let first = Stage::Relay(0);
     // bind(2) would not tell where net.ipv4.ip_nonlocal_bind is 1.
     let is_here = RouteSocket::new().and_then(|mut routes| routes.is_here(plan.address)).unwrap_or(true);
-    if is_own && !is_here {
+    if plan.is_own && !is_here {
         return Err(uncertain(first, &format!("{} is not an address of this host now", plan.address.ip())));
     }
     let mut from = plan.address; // with its zone
@@ -398,7 +390,7 @@ async fn echo(
     nonce: &Nonce,
     last: Stage,
 ) -> Result<Echo, Trouble> {
-    let (patience, echo_bytes) = (reader.patience(), plan.echo_bytes);
+    let (patience, echo_bytes) = (reader.patience, plan.echo_bytes);
     let lost = |lost: Lost| explain_echo(patience.or_late(lost), plan, last);
     let (mut out, mut back) = (Pattern::new(nonce), Pattern::new(nonce));
     let (mut sent, mut is_same) = (0, true);
@@ -448,14 +440,14 @@ fn explain_echo(lost: Lost, plan: &Plan, last: Stage) -> Trouble {
         _ => (Stage::Data, ""),
     };
     let mut trouble = lost.at(stage);
-    if plan.has_flags {
+    if !plan.is_own {
         trouble.why += advice;
     }
     trouble
 }
 
 async fn receipt(reader: &mut Reader<'_>, nonce: &Nonce) -> Result<Receipt, Lost> {
-    let deadline = reader.patience().deadline();
+    let deadline = reader.patience.deadline();
     loop {
         match reader.frame(deadline).await? {
             Frame::Receipt(receipt) if receipt.nonce == *nonce => return Ok(receipt),

@@ -119,7 +119,8 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8], patience: Patienc
 /// The reading half.
 pub(super) struct Reader<'a> {
     stream: &'a TcpStream,
-    patience: Patience,
+    /// The limits of its waits.
+    pub(super) patience: Patience,
     /// Time of the last bytes, or of the beginning.
     heard: Instant,
     buffer: Box<[u8]>,
@@ -134,11 +135,6 @@ impl<'a> Reader<'a> {
     pub(super) fn new(stream: &'a TcpStream, patience: Patience) -> Reader<'a> {
         let (heard, buffer) = (Instant::now(), vec![0; 64 * 1024].into());
         Reader { stream, patience, heard, buffer, unread: 0..0, frames: Frames::default() }
-    }
-
-    /// Returns the limits of its waits.
-    pub(super) fn patience(&self) -> Patience {
-        self.patience
     }
 
     /// Returns the next frame. Discards what comes before it, until `deadline`.
@@ -235,7 +231,7 @@ mod tests {
             });
             let (ran, each) = (tokio::spawn(async {}), Duration::from_millis(200));
             let mut reader = Reader::new(&stream, Patience::of(each, 10 * each));
-            let deadline = reader.patience().deadline();
+            let deadline = reader.patience.deadline();
             let lost = loop {
                 if let Err(lost) = reader.frame(deadline).await {
                     break lost;
