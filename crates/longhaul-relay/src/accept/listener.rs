@@ -191,14 +191,12 @@ impl Admission for Door<'_> {
 /// permit. `permit` belongs to the first tunnel that the listener had before accept(2).
 fn admit(serving: &Serving, accept: &Socket, permit: Permit) -> Option<(Arc<ServedTunnel>, Permit)> {
     let tunnel = serving.tunnel(accept)?;
-    match tunnel.gave(&permit) {
-        true => Some((tunnel, permit)),
-        false => {
-            drop(permit);
-            let permit = tunnel.try_enter().ok()?;
-            Some((tunnel, permit))
-        }
+    if tunnel.gave(&permit) {
+        return Some((tunnel, permit));
     }
+    drop(permit);
+    let permit = tunnel.try_enter().ok()?;
+    Some((tunnel, permit))
 }
 
 fn is_allowed(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr) -> bool {

@@ -17,7 +17,7 @@ use crate::state::permits::Permit;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_core::opening::{Asks, Found, PrefaceKind};
-use longhaul_core::proxy_header::{Bad, Header, MAX_BYTES};
+use longhaul_core::proxy_header::{Bad, Ends, MAX_BYTES};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,21 +63,16 @@ async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) 
         (Found::Header(header), _) => {
             consume(accept, header.bytes).map_err(failed)?;
             accept.note_received_beside(header.bytes as i64);
-            Ok(client_of(header, *peer))
+            // A header without addresses names its sender.
+            Ok(header.ends.map_or(Client::Direct(*peer), |Ends { client, to }| {
+                Client::Via(Box::new(Via { client, to, proxy: *peer }))
+            }))
         }
         (Found::Preface(PrefaceKind::Probe(preface)), _) if relay.probes.own.admit(*peer, &preface.nonce) => {
             Ok(Client::Own(Box::new(*peer)))
         }
         (Found::NoHeader(why), _) => Err(why.to_string()),
         _ => Err(Bad::Missing.to_string()),
-    }
-}
-
-/// Returns the client that `header` names, or the sender of the header if it names none.
-fn client_of(header: Header, proxy: SocketAddr) -> Client {
-    match header.ends {
-        None => proxy.into(),
-        Some(ends) => Client::Via(Box::new(Via { client: ends.client, to: ends.to, proxy })),
     }
 }
 

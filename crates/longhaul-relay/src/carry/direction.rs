@@ -304,9 +304,8 @@ impl<'a> Direction<'a> {
     /// Called when the sink takes no more. Counts the held bytes in the budget. Once they have waited for [`STALLED`],
     /// moves them to the heap and frees their pipe for another pump.
     fn block(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        self.hold(self.pump.held());
-        let held = self.pump.held();
-        let moved = self.pump.moved();
+        let (held, moved) = (self.pump.held(), self.pump.moved());
+        self.hold(held);
         if FullSinks::are_worth_a_look(moved) {
             self.look_into_full_sink();
         }

@@ -126,7 +126,7 @@ impl<'a> Control<'a> {
 
     /// Does what the session asks for until it is over.
     async fn rewrite(&mut self, relay: &Relay) -> End {
-        let mut draining = relay.draining();
+        let mut draining = relay.is_draining.subscribe();
         let legs = self.legs;
         loop {
             self.session.drain(*draining.borrow_and_update());
@@ -140,7 +140,7 @@ impl<'a> Control<'a> {
                 () = legs.dial.failed(), if !legs.dial.was_reset() => self.failed(Leg::Dial),
                 // This fails only when the relay is gone, which outlives its flows.
                 _ = draining.changed() => {}
-                () = places.freed() => {}
+                () = places.freed.notified() => {}
                 () = sleep_until(timeout.unwrap_or_else(Instant::now)), if timeout.is_some() => self.tick(),
             }
         }
@@ -281,7 +281,9 @@ impl<'a> Control<'a> {
         let mut is_urgent = false;
         let mut receive = || receive(socket, bytes, &mut is_urgent);
         // The bytes came before, so nothing reports them again. An urgent byte among them takes several calls.
-        let late = (is_client && self.is_late).then(&mut receive).filter(|late| !late.as_ref().is_err_and(is_empty));
+        let late = (is_client && self.is_late)
+            .then(&mut receive)
+            .filter(|late| !late.as_ref().is_err_and(|err| err.kind() == io::ErrorKind::WouldBlock));
         let is_done = late.is_none();
         let read = match late {
             Some(late) => late,
@@ -328,10 +330,6 @@ fn receive(socket: &Stream, bytes: &mut [u8], is_urgent: &mut bool) -> io::Resul
         }
         None => splice::receive(socket, &mut bytes[..here]),
     }
-}
-
-fn is_empty(err: &io::Error) -> bool {
-    err.kind() == io::ErrorKind::WouldBlock
 }
 
 fn say_encrypted(legs: &Legs<'_>) {

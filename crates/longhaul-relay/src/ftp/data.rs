@@ -184,20 +184,16 @@ impl DataConnections {
 
     /// Returns what the log and the problem of the tunnel add to the reason of a refusal.
     fn advice(&self, why: &Refused) -> String {
-        match why {
-            // A relay that does not rewrite passes on the address of the host behind it.
-            Refused::ThirdHost(side, _) => {
-                let host = self.rules.ends[*side];
-                match side {
-                    Side::Client => format!("; if {host} is a relay, write protocol = \"ftp\" on it"),
-                    // Only a reply to PASV names what `ftp.advertise` sets.
-                    Side::Server => format!(
-                        "; if {host} is a relay, write protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT; if it is \
-                         the FTP server, correct the address that it names"
-                    ),
-                }
-            }
-            _ => String::new(),
+        // A relay that does not rewrite passes on the address of the host behind it.
+        let Refused::ThirdHost(side, _) = why else { return String::new() };
+        let host = self.rules.ends[*side];
+        match side {
+            Side::Client => format!("; if {host} is a relay, write protocol = \"ftp\" on it"),
+            // Only a reply to PASV names what `ftp.advertise` sets.
+            Side::Server => format!(
+                "; if {host} is a relay, write protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT; if it is the FTP \
+                 server, correct the address that it names"
+            ),
         }
     }
 
@@ -314,7 +310,7 @@ impl DataConnections {
     pub(super) fn lacks_data(&self) {
         let listener = self.latest.as_ref().and_then(|open| match &open.source {
             Source::Server(listener) => Some(listener.clone()),
-            Source::Both(awaited) => awaited.for_server(),
+            Source::Both(awaited) => awaited.server.upgrade(),
             Source::Client | Source::Fetched(_) => None,
         });
         let address = listener.and_then(|listener| listener.get_ref().local_addr().ok()?.as_socket());

@@ -46,13 +46,7 @@ impl Fetch {
     }
 
     async fn fetch(&mut self) -> Option<Stream> {
-        let stream = match self.dial().await {
-            Ok(stream) => stream,
-            Err(failure) => {
-                self.tell(&failure);
-                return None;
-            }
-        };
+        let stream = self.dial().await.inspect_err(|failure| self.tell(failure)).ok()?;
         let begins = timeout(patience(Side::Server), self.begins.wait_for(|begins| *begins)).await;
         // The inner one fails only when the control connection is over, which drops this, too.
         begins.is_ok_and(|begins| begins.is_ok()).then_some(stream)

@@ -30,7 +30,7 @@ pub(super) struct Meeting {
 /// The listeners of a [`Meeting`].
 pub(super) struct Awaited {
     /// Gone when the server has come.
-    server: Weak<AsyncFd<Socket>>,
+    pub(super) server: Weak<AsyncFd<Socket>>,
     /// Gone when the client has come. `None` before it is opened.
     client: Option<Weak<AsyncFd<Socket>>>,
     /// Takes the client's listener.
@@ -73,11 +73,6 @@ impl Awaited {
         self.client = Some(Arc::downgrade(&client.listener));
         let open = self.open.take().ok_or("it has a listener already")?;
         open.send(client).map_err(|_| "the listener for the server is closed".to_string())
-    }
-
-    /// Returns the listener for the server. `None` if the server has come.
-    pub(super) fn for_server(&self) -> Option<Listener> {
-        self.server.upgrade()
     }
 
     /// Whether both connections have come. The runtime may tell this later than a reply to the transfer.

@@ -15,7 +15,7 @@ pub(super) struct Places {
     /// Number of places that data connections have.
     taken: Mutex<usize>,
     /// Notified when one comes back.
-    freed: Notify,
+    pub(super) freed: Notify,
 }
 
 /// The right to one data connection. Dropping it gives it back. Holds the control connection's permit.
@@ -41,11 +41,6 @@ impl Places {
         }
         *taken += 1;
         Ok(Place { places: self.clone() })
-    }
-
-    /// Ends when a place has come back.
-    pub(super) async fn freed(&self) {
-        self.freed.notified().await;
     }
 
     /// Returns the number of places that are taken.

@@ -67,11 +67,7 @@ impl LegState {
 /// One system call. `is_blocked` is as in [`LegState::of`].
 pub(crate) fn look(stream: &Stream, is_blocked: bool) -> Option<(TcpInfo, Limit)> {
     let info = TcpInfo::of(stream.as_fd()).ok()?;
-    Some((info, limit(&info, is_blocked)))
-}
-
-fn limit(info: &TcpInfo, is_blocked: bool) -> Limit {
-    Limit::of(&Look {
+    let limit = Limit::of(&Look {
         unsent_bytes: info.notsent_bytes,
         in_flight_segments: info.unacked_segments,
         cwnd_segments: info.snd_cwnd,
@@ -81,5 +77,6 @@ fn limit(info: &TcpInfo, is_blocked: bool) -> Limit {
         max_pacing_rate: info.max_pacing_rate,
         delivery_rate: info.delivery_rate,
         is_blocked,
-    })
+    });
+    Some((info, limit))
 }

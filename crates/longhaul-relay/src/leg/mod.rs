@@ -8,7 +8,6 @@ pub(crate) mod accept_loop;
 pub(crate) mod closing;
 pub(crate) mod hangups;
 pub(crate) mod leg_state;
-pub(crate) mod local_ports;
 pub(crate) mod low_water;
 pub(crate) mod peek;
 pub(crate) mod race;

@@ -7,7 +7,7 @@ use crate::live::how::How;
 use std::future::poll_fn;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst, fence};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 /// The order to cut one flow, given or not.
 #[derive(Debug, Default)]
@@ -38,20 +38,19 @@ impl Cut {
     /// Waits until the order is given, and returns why the flow ends. The wait may be dropped. Only the flow's own task
     /// may wait, because the waker is that of the first wait.
     pub(crate) async fn given(&self) -> How {
-        poll_fn(|cx| self.poll_given(cx)).await
-    }
-
-    fn poll_given(&self, cx: &mut Context<'_>) -> Poll<How> {
-        if self.waker.get().is_none() {
-            let _ = self.waker.set(cx.waker().clone());
-            // Either the load below sees the order, or `give` sees the waker.
-            fence(SeqCst);
-        }
-        match self.order.load(SeqCst) {
-            0 => Poll::Pending,
-            order if order == Order::All as u8 => Poll::Ready(How::Cut),
-            _ => Poll::Ready(How::Killed),
-        }
+        poll_fn(|cx| {
+            if self.waker.get().is_none() {
+                let _ = self.waker.set(cx.waker().clone());
+                // Either the load below sees the order, or `give` sees the waker.
+                fence(SeqCst);
+            }
+            match self.order.load(SeqCst) {
+                0 => Poll::Pending,
+                order if order == Order::All as u8 => Poll::Ready(How::Cut),
+                _ => Poll::Ready(How::Killed),
+            }
+        })
+        .await
     }
 }
 
@@ -62,7 +61,7 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
-    use std::task::Wake;
+    use std::task::{Context, Wake};
 
     #[derive(Default)]
     struct Bell(AtomicUsize);

@@ -250,7 +250,7 @@ impl Flow {
     }
 
     /// Returns the flow at this moment, and asks the kernel about both legs: six system calls.
-    pub(super) fn state(&self) -> FlowState {
+    pub(crate) fn state(&self) -> FlowState {
         let leg = |leg: Leg| Some(LegState::of(&*self.stream(leg)?, self.is_sink_blocked(leg)));
         let (next_hop, tally) = (self.next_hop(), self.tally());
         FlowState {
@@ -283,7 +283,7 @@ impl Flow {
     }
 
     /// Observes both legs for the distributions of the tunnel. One system call each.
-    pub(super) fn sample(&self) {
+    pub(crate) fn sample(&self) {
         for leg in Leg::ALL {
             let look = self.stream(leg).and_then(|stream| leg_state::look(&stream, self.is_sink_blocked(leg)));
             look.into_iter().for_each(|(info, limit)| self.counters.distributions.sample(leg, &info, limit));

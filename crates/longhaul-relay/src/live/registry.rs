@@ -7,7 +7,7 @@ use crate::leg::stream::Stream;
 use crate::live::client::Client;
 use crate::live::counters::Counters;
 use crate::live::cut::Order;
-use crate::live::flow::{Flow, FlowState};
+use crate::live::flow::Flow;
 use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::Tunnel;
@@ -99,26 +99,13 @@ impl Registry {
         sums
     }
 
-    /// Returns every live flow. A flow that begins or ends meanwhile may be in it or not.
-    pub(crate) fn snapshot(&self) -> Vec<FlowState> {
-        let mut states = Vec::new();
-        self.each(|flow| states.push(flow.state()));
-        states
-    }
-
-    /// Observes the legs of up to `max` of the oldest flows from number `from` on, for the distributions of their tunnels. Returns
-    /// the number from which to go on.
-    pub(crate) fn sample(&self, from: u64, max: usize) -> u64 {
-        self.some(from, max, |flow| flow.sample())
-    }
-
     /// Visits every live flow, the oldest first. A flow that begins or ends meanwhile may be visited or not.
     pub(crate) fn each(&self, visit: impl FnMut(&Arc<Flow>)) {
         self.some(0, usize::MAX, visit);
     }
 
     /// Visits up to `max` of the oldest flows from number `from` on. Returns the number from which to go on: 0 after the last flow.
-    fn some(&self, mut from: u64, max: usize, mut visit: impl FnMut(&Arc<Flow>)) -> u64 {
+    pub(crate) fn some(&self, mut from: u64, max: usize, mut visit: impl FnMut(&Arc<Flow>)) -> u64 {
         let mut left = max;
         while left > 0 {
             let take = left.min(CHUNK);
@@ -200,7 +187,8 @@ mod tests {
         let flows: Vec<Arc<Flow>> =
             (0..FLOWS).map(|_| registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &leg)).collect();
         registry.remove(&flows[0]);
-        let numbers: Vec<u64> = registry.snapshot().iter().map(|state| state.flow).collect();
+        let mut numbers = Vec::new();
+        registry.each(|flow| numbers.push(flow.number));
         assert_eq!(numbers, (2..=FLOWS).collect::<Vec<u64>>());
         let mut some = Vec::new();
         assert_eq!(registry.some(3, 300, |flow| some.push(flow.number)), 303);

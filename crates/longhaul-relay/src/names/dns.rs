@@ -27,7 +27,8 @@ use tokio::time::{sleep_until, timeout};
 
 /// The nameservers, and how to ask them.
 pub(super) struct Dns {
-    conf: ResolvConf,
+    /// The file that names them.
+    pub(super) conf: ResolvConf,
     servers: Vec<Arc<Server>>,
     exchanges: Arc<Semaphore>,
 }
@@ -45,11 +46,6 @@ impl Dns {
     pub(super) fn new(conf: ResolvConf, exchanges: Arc<Semaphore>) -> Dns {
         let servers = conf.servers.iter().map(|address| Arc::new(Server::new(*address, conf.timeout))).collect();
         Dns { conf, servers, exchanges }
-    }
-
-    /// Whether the nameservers are those of `conf`.
-    pub(super) fn is_of(&self, conf: &ResolvConf) -> bool {
-        self.conf == *conf
     }
 
     /// Returns the answer to `question`, from the hosts file or a nameserver. A short name is tried in each domain of

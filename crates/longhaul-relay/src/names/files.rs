@@ -67,13 +67,12 @@ fn server(address: &ScopedIp) -> Option<SocketAddr> {
     Some(match address {
         ScopedIp::V4(ip) => SocketAddr::from((*ip, PORT)),
         ScopedIp::V6(ip, None) => SocketAddr::from((*ip, PORT)),
-        ScopedIp::V6(ip, Some(zone)) => SocketAddrV6::new(*ip, PORT, 0, scope(zone)?).into(),
+        ScopedIp::V6(ip, Some(zone)) => {
+            // The interface, by number or name.
+            let scope = zone.parse().ok().or_else(|| interface_number(zone))?;
+            SocketAddrV6::new(*ip, PORT, 0, scope).into()
+        }
     })
-}
-
-/// Returns the number of the interface `zone`, which is a name or a number.
-fn scope(zone: &str) -> Option<u32> {
-    zone.parse().ok().or_else(|| interface_number(zone))
 }
 
 /// Returns the addresses of `name` in the text of hosts(5), in its order. Case and a final dot do not matter.

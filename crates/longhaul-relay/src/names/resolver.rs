@@ -56,7 +56,7 @@ impl Resolver {
         let conf = resolv_conf(&files.resolv_conf);
         let mut kept = lock(&self.dns);
         match &*kept {
-            Some(dns) if dns.is_of(&conf) => dns.clone(),
+            Some(dns) if dns.conf == conf => dns.clone(),
             _ => kept.insert(Arc::new(Dns::new(conf, self.exchanges.clone()))).clone(),
         }
     }

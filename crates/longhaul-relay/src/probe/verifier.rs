@@ -86,11 +86,6 @@ impl Probed {
         self.history.elsewhere(format!("{} is not an address of this host now", address.ip()));
     }
 
-    fn returned(&self, address: SocketAddr) {
-        let why = || format!("{} has come to this host, and the first probe is under way", address.ip());
-        self.history.returned(why);
-    }
-
     /// Makes one probe and records its result.
     async fn probe(&self) {
         let (key, are_known) = (self.relay.probes.key(), self.history.relays_answered());
@@ -102,7 +97,9 @@ impl Probed {
     async fn probe_by(&self, plan: Plan) {
         // A backup relay listens on an address that it does not have yet.
         match self.relay.tunnels.loop_guard.here.has(plan.address) {
-            Ok(true) => self.returned(plan.address),
+            Ok(true) => self
+                .history
+                .returned(|| format!("{} has come to this host, and the first probe is under way", plan.address.ip())),
             Ok(false) => return self.left(plan.address),
             Err(err) => return self.hinder(err.to_string()),
         }
@@ -113,11 +110,10 @@ impl Probed {
         let began = Instant::now();
         // A probe from an address that has left would wait in vain until its time is over. Dropping it closes its socket by RST
         // and takes its nonce back, and it has no result.
-        let made = tokio::select! {
+        let (mut findings, was_accepted) = tokio::select! {
             made = self.make_and_repeat(&plan) => made,
             () = self.address_leaves(plan.address) => return self.left(plan.address),
         };
-        let Made { mut findings, was_accepted } = made;
         // The address has left meanwhile, and its connections with it.
         if self.is_elsewhere(plan.address) {
             return self.left(plan.address);
@@ -128,8 +124,8 @@ impl Probed {
         // Only a connection that the kernel has accepted says something about the process. NAT may hide that a probe is the
         // daemon's own. A report shows that the listener took it. A reset shows nothing.
         let was_taken = was_accepted || !findings.relays.is_empty();
-        if was_taken || findings.is_silent() {
-            self.note(was_taken);
+        if (was_taken || findings.is_silent()) && self.history.accepted(was_taken) {
+            error!(tunnel = %self.tunnel.settings.name, "the listener accepts nothing although it could; the watchdog is not fed");
         }
         if let Some(trouble) = findings.refusal().or_else(|| findings.lateness()) {
             return self.hinder(format!("{}: {}", trouble.stage.name(plan.hops), trouble.why));
@@ -148,25 +144,20 @@ impl Probed {
 
     /// Makes the probe `plan`, and once more if it may have been on its way through a next hop that has just died: a new flow
     /// takes another one.
-    async fn make_and_repeat(&self, plan: &Plan) -> Made {
+    async fn make_and_repeat(&self, plan: &Plan) -> (Findings, bool) {
         let made = self.make(plan).await;
-        if made.findings.trouble.is_some() && !made.findings.relays.is_empty() && self.tunnel.settings.to.len() > 1 {
+        if made.0.trouble.is_some() && !made.0.relays.is_empty() && self.tunnel.settings.to.len() > 1 {
             return self.make(plan).await;
         }
         made
     }
 
-    async fn make(&self, plan: &Plan) -> Made {
+    /// Makes the probe `plan`. Returns its findings, and whether the listener accepted it.
+    async fn make(&self, plan: &Plan) -> (Findings, bool) {
         let was_accepted = Arc::new(AtomicBool::new(false));
         let announce = |nonce, from: SocketAddr| self.relay.probes.own.announce(nonce, from, &was_accepted);
         let findings = verify::run_announced(plan, announce).await;
-        Made { findings, was_accepted: was_accepted.load(Relaxed) }
-    }
-
-    fn note(&self, was_accepted: bool) {
-        if self.history.accepted(was_accepted) {
-            error!(tunnel = %self.tunnel.settings.name, "the listener accepts nothing although it could; the watchdog is not fed");
-        }
+        (findings, was_accepted.load(Relaxed))
     }
 
     fn conclude(&self, Findings { trouble, echo, .. }: Findings, hops: u8, took: Duration) {
@@ -194,13 +185,6 @@ impl Probed {
             (false, _) => {}
         }
     }
-}
-
-/// A probe that was made.
-struct Made {
-    findings: Findings,
-    /// Whether the listener accepted it.
-    was_accepted: bool,
 }
 
 /// If the near relay has not reported although it has accepted the probe, its dial is still under way.

@@ -3,6 +3,7 @@
 use crate::leg::setup::{self, failed};
 use crate::leg::stream::Stream;
 use crate::live::failure_kind::FailureKind;
+use crate::lock::lock;
 use crate::reach::fast_open;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
@@ -43,24 +44,16 @@ impl Failure {
             _ => failed,
         }
         .to_string();
-        let answers = [
-            libc::ECONNREFUSED,
-            libc::ETIMEDOUT,
-            libc::EHOSTUNREACH,
-            libc::EHOSTDOWN,
-            libc::ENETUNREACH,
-            libc::ECONNRESET,
-            libc::ENOPROTOOPT, // RFC 1122 4.2.3.9: ICMP says that the protocol or port is unreachable
-            libc::EACCES,      // ICMP says that it is prohibited
-        ];
-        let kind = match err.raw_os_error() {
-            Some(libc::ECONNREFUSED) => FailureKind::Refused,
-            Some(libc::ETIMEDOUT) => FailureKind::NoAnswer,
-            Some(libc::ECONNRESET) => FailureKind::Reset,
-            Some(errno) if answers.contains(&errno) => FailureKind::Unreachable,
+        let kind = match err.raw_os_error().unwrap_or_default() {
+            libc::ECONNREFUSED => FailureKind::Refused,
+            libc::ETIMEDOUT => FailureKind::NoAnswer,
+            libc::ECONNRESET => FailureKind::Reset,
+            libc::EHOSTUNREACH | libc::EHOSTDOWN | libc::ENETUNREACH => FailureKind::Unreachable,
+            // RFC 1122 4.2.3.9: ICMP says that the protocol or port is unreachable, or that it is prohibited.
+            libc::ENOPROTOOPT | libc::EACCES => FailureKind::Unreachable,
             _ => FailureKind::Other,
         };
-        Failure { text, kind, is_of_hop: err.raw_os_error().is_some_and(|errno| answers.contains(&errno)) }
+        Failure { text, kind, is_of_hop: kind != FailureKind::Other }
     }
 }
 
@@ -106,7 +99,7 @@ pub(crate) async fn finish(
     patience: Duration,
 ) -> Result<(), Failure> {
     match timeout(patience, stream.connected()).await {
-        Ok(Ok(())) if relay.local_ports.contain(address.port()) && is_itself(stream) => {
+        Ok(Ok(())) if lock(&relay.local_ports).contains(&address.port()) && is_itself(stream) => {
             Err(Failure::connect(&io::Error::from_raw_os_error(libc::ECONNREFUSED)))
         }
         Ok(Ok(())) => Ok(()),
@@ -159,7 +152,6 @@ pub(super) fn bind(socket: &Socket, source: IpAddr, address: SocketAddr) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leg::local_ports::LocalPorts;
     use socket2::{Domain, Type};
     use std::net::Ipv4Addr;
 
@@ -182,10 +174,8 @@ mod tests {
         bound.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
         let own = bound.local_addr().unwrap();
         assert!(is_itself(&connected(bound, own.clone())));
-        let ports = LocalPorts::unknown();
-        assert!(ports.contain(own.as_socket().unwrap().port()) && ports.contain(1));
-        ports.read();
-        assert!(ports.contain(own.as_socket().unwrap().port()) && !ports.contain(1));
+        let ports = longhaul_sys::limits::local_ports();
+        assert!(ports.contains(&own.as_socket().unwrap().port()) && !ports.contains(&1));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(!is_itself(&connected(socket(), listener.local_addr().unwrap().into())));
     }

@@ -17,6 +17,7 @@ use crate::verify::{self, KeyError};
 use longhaul_config::options::Leg;
 use longhaul_config::{Config, Resolver, Tunnel};
 use longhaul_core::reload::{Opens, Plan, Step};
+use longhaul_sys::limits;
 use std::fmt;
 use std::future::poll_fn;
 use std::os::fd::OwnedFd;
@@ -69,7 +70,7 @@ impl Relay {
     /// Ends every listener. Each first starts a flow for the connections in its queue that get a permit. Views go on to show the
     /// tunnels.
     pub fn close(&self) {
-        self.drain(true);
+        self.is_draining.send_replace(true);
         self.tunnels.close();
     }
 
@@ -86,7 +87,7 @@ impl Relay {
     pub fn reopen(self: &Arc<Relay>) -> Result<(), BindError> {
         let settings: Vec<Arc<Tunnel>> = self.tunnels.list().iter().map(|tunnel| tunnel.settings.clone()).collect();
         self.serve(&settings, self.tunnels.names.choice())?;
-        self.drain(false);
+        self.is_draining.send_replace(false);
         Ok(())
     }
 
@@ -122,7 +123,7 @@ impl Relay {
         })?;
 
         let next = self.tunnels_after(&plan, &opened, &old, settings);
-        self.local_ports.read();
+        *lock(&self.local_ports) = limits::local_ports();
         self.tunnels.names.serve(settings.iter().flat_map(|tunnel| &tunnel.to), resolver);
         let mut in_order: Vec<(usize, Arc<ServedTunnel>)> = next.clone();
         in_order.sort_by_key(|(index, _)| *index);

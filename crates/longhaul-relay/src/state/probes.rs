@@ -68,18 +68,14 @@ impl Probes {
 pub(crate) struct Place<'a> {
     probes: &'a Probes,
     number: u64,
-    lost: Arc<Notify>,
+    /// Notified when another probe has got this place.
+    pub(crate) lost: Arc<Notify>,
 }
 
 impl Place<'_> {
     /// Records that `bytes` bytes of the payload were echoed.
     pub(crate) fn echoed(&self, bytes: usize) {
         lock(&self.probes.used).places.sent(self.number, bytes, Instant::now());
-    }
-
-    /// Waits until another probe has got this place.
-    pub(crate) async fn lost(&self) {
-        self.lost.notified().await;
     }
 }
 

@@ -136,28 +136,23 @@ impl ServedTunnel {
     /// Logs that connections wait, and why. At most once a second for each tunnel.
     fn say(&self, lines: &Lines, full: Full) {
         let (name, (flows, all, permits)) = (&self.settings.name, self.permits.used());
-        match full {
-            Full::MaxFlows => {
-                if lines.full.pass(name, Instant::now()).is_some() {
-                    info!(tunnel = %name, flows, "tunnel is full: connections wait in the listen queue");
-                }
+        if full == Full::Permits {
+            self.counters.count(|counters| &counters.without_permit);
+        }
+        let line = if full == Full::Permits { &lines.permit } else { &lines.full };
+        let passed = line.pass(name, Instant::now());
+        match (full, passed) {
+            (Full::MaxFlows, Some(_)) => {
+                info!(tunnel = %name, flows, "tunnel is full: connections wait in the listen queue");
             }
-            Full::AllFlows => {
-                if lines.full.pass(name, Instant::now()).is_some() {
-                    info!(tunnel = %name, flows, flows_of_all = all, most_flows = permits,
-                        "relay is full: connections wait in the listen queue");
-                }
-            }
-            Full::Permits => {
-                self.counters.count(|counters| &counters.without_permit);
-                if let Some(more) = lines.permit.pass(name, Instant::now()) {
-                    warn!(
-                        tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
-                        remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel with the most flows",
-                        "no descriptors for another flow of this tunnel: connections wait in the listen queue"
-                    );
-                }
-            }
+            (Full::AllFlows, Some(_)) => info!(tunnel = %name, flows, flows_of_all = all, most_flows = permits,
+                "relay is full: connections wait in the listen queue"),
+            (Full::Permits, Some(more)) => warn!(
+                tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
+                remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel with the most flows",
+                "no descriptors for another flow of this tunnel: connections wait in the listen queue"
+            ),
+            (_, None) => {}
         }
     }
 }

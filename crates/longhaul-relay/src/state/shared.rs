@@ -2,7 +2,6 @@
 
 use crate::caps::Governor;
 use crate::leg::hangups::Hangups;
-use crate::leg::local_ports::LocalPorts;
 use crate::leg::low_water::Marks;
 use crate::live::counters::{CounterValues, Counters};
 use crate::live::flow::FlowState;
@@ -16,6 +15,7 @@ use crate::state::probes::Probes;
 use crate::state::silence::Sweep;
 use crate::state::tunnels::Tunnels;
 use longhaul_sys::limits;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
@@ -42,15 +42,18 @@ pub struct Relay {
     pub(crate) listeners: Mutex<Listeners>,
     /// Limits the probes that are answered.
     pub(crate) probes: Probes,
-    pub(crate) local_ports: LocalPorts,
+    /// The range from which the kernel chooses a port for a socket that names none, as of the last start or reload. Only a dial to a
+    /// port of this range can connect to itself.
+    pub(crate) local_ports: Mutex<RangeInclusive<u16>>,
     /// Whether the log has reported that splice is refused.
     pub(crate) splice_refused: AtomicBool,
     /// Throttled log lines.
     pub(crate) lines: Lines,
     /// Whether every connection is to be cut, for those whose flow has not begun.
     is_cut: watch::Sender<bool>,
-    /// Whether no new flow is accepted, and the process waits for the live ones.
-    is_draining: watch::Sender<bool>,
+    /// Whether no new flow is accepted, and the process waits for the live ones. FTP control connections end then, once they are
+    /// quiet.
+    pub(crate) is_draining: watch::Sender<bool>,
 }
 
 impl Relay {
@@ -70,7 +73,7 @@ impl Relay {
             registry,
             listeners: Mutex::default(),
             probes: Probes::default(),
-            local_ports: LocalPorts::unknown(),
+            local_ports: Mutex::new(0..=u16::MAX),
             splice_refused: AtomicBool::new(false),
             lines: Lines::default(),
             is_cut: watch::Sender::new(false),
@@ -149,17 +152,6 @@ impl Relay {
         self.is_cut.send_replace(true);
     }
 
-    /// Records whether the process waits for the live flows and accepts no new ones. FTP control connections end then, once
-    /// they are quiet.
-    pub(crate) fn drain(&self, is_draining: bool) {
-        self.is_draining.send_replace(is_draining);
-    }
-
-    /// Returns whether the process [drains](Relay::drain), and each change.
-    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
-        self.is_draining.subscribe()
-    }
-
     /// Waits until [`cut`](Relay::cut) was called. The wait may be dropped.
     pub(crate) async fn is_cut(&self) {
         // This fails only when the sender is gone, and it is ours.
@@ -169,13 +161,15 @@ impl Relay {
     /// Returns every live flow, the oldest first. Asks the kernel about both legs of each, six system calls: with
     /// thousands of flows that takes tens of milliseconds, so call it from no thread that carries flows.
     pub fn flows(&self) -> Vec<FlowState> {
-        self.registry.snapshot()
+        let mut states = Vec::new();
+        self.registry.each(|flow| states.push(flow.state()));
+        states
     }
 
     /// Observes the legs of up to `max` of the oldest live flows from number `from` on, for the distributions of their tunnels: two
     /// system calls for each flow. Returns the number from which to go on: 0 after the last flow.
     pub fn sample_legs(&self, from: u64, max: usize) -> u64 {
-        self.registry.sample(from, max)
+        self.registry.some(from, max, |flow| flow.sample())
     }
 
     /// Cuts flow `number` with RST on both legs. Returns whether it exists.
