@@ -5,6 +5,7 @@
 //! address that the kernel chooses, and by whether bind(2) takes the address. Neither is enough for an address with
 //! `ip_nonlocal_bind`; then the answer is an error.
 
+use crate::limits::sysctl;
 use crate::{Result, SysError};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -181,8 +182,11 @@ fn is_here_by_udp(to: SocketAddr) -> Result<bool> {
     }
 }
 
-/// Returns the source address of packets from this host to `to`, or `None` if there is no route.
-fn source(to: SocketAddr) -> Result<Option<IpAddr>> {
+/// Returns the source address of packets from this host to `to`, or `None` if there is no route. Sends nothing.
+///
+/// # Errors
+/// EPERM by a BPF program or a firewall, EAGAIN without a free UDP port, EMFILE, ENFILE.
+pub fn source(to: SocketAddr) -> Result<Option<IpAddr>> {
     let socket = udp(to.ip())?;
     // udp(7): connect(2) sends nothing and only looks up the route.
     match rustix::net::connect(&socket, &to) {
@@ -204,8 +208,7 @@ fn udp(ip: IpAddr) -> Result<OwnedFd> {
 /// sysctl cannot be read.
 pub fn takes_foreign(ip: IpAddr) -> bool {
     let version = if ip.is_ipv4() { "ipv4" } else { "ipv6" };
-    let value = std::fs::read_to_string(format!("/proc/sys/net/{version}/ip_nonlocal_bind"));
-    value.map_or(true, |value| value.trim() != "0")
+    sysctl(&format!("net/{version}/ip_nonlocal_bind")).is_none_or(|value| value != "0")
 }
 
 /// Errnos for a missing route, and for routes of the types unreachable, prohibit and blackhole (ip-route(8)).

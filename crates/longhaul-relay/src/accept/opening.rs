@@ -97,6 +97,7 @@ fn refuse(Arrived { relay, tunnel, peer, .. }: &Arrived, asks: Asks, why: &str) 
 mod tests {
     use super::*;
     use crate::leg::peek::poll_peek;
+    use crate::leg::stream;
     use longhaul_config::{NextHop, Tunnel};
     use longhaul_core::opening::HEADER_TIME;
     use longhaul_core::proxy_header::Accepts;
@@ -106,7 +107,7 @@ mod tests {
     use socket2::SockRef;
     use std::future::poll_fn;
     use std::io::{ErrorKind, Read, Write};
-    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::net::{Shutdown, TcpStream};
     use std::os::fd::AsFd;
     use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
@@ -115,12 +116,8 @@ mod tests {
 
     /// Returns both ends of a connection. The first one is the accept leg.
     fn pair() -> (Stream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accept, client) = stream::pair();
         client.set_nodelay(true).unwrap();
-        let accept = listener.accept().unwrap().0;
-        accept.set_nonblocking(true).unwrap();
-        let accept = Stream::new(accept.into()).unwrap();
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
         (accept, client)
     }

@@ -79,18 +79,18 @@ impl DataListener {
     /// Waits for the data connection. Returns it with its peer, or `None` if it does not come in time or the relay is cut. Dropping this
     /// closes the listener at once, so that its port and its place are free for the next one. A connection that nobody has accepted is
     /// reset then.
-    pub(super) async fn admitted(self) -> Option<(Stream, SocketAddr)> {
+    pub(super) async fn admitted(mut self) -> Option<(Stream, SocketAddr)> {
         let came = tokio::select! {
             biased;
             came = timeout(patience(self.listening.from), self.admit()) => came,
             () = self.listening.relay.is_cut() => {
-                self.listening.end(false);
+                self.listening.is_told = false;
                 return None;
             }
         };
         // Closed before the port is free for others.
         drop(self.listener);
-        self.listening.end(came.is_err());
+        self.listening.is_told = came.is_err();
         came.ok()
     }
 
@@ -169,11 +169,6 @@ impl Listening {
         let is_told = from == Side::Client;
         let (relay, tunnel) = (relay.clone(), tunnel.clone());
         Listening { relay, tunnel, address, from, expected, is_told }
-    }
-
-    /// Ends, and reports it if `is_told`.
-    fn end(mut self, is_told: bool) {
-        self.is_told = is_told;
     }
 }
 

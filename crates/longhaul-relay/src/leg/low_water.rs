@@ -152,13 +152,11 @@ const PERIOD: Duration = Duration::from_millis(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leg::stream::pair;
     use longhaul_sys::sockopt::Opt;
 
     fn source() -> Arc<Stream> {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let source = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        source.set_nonblocking(true).unwrap();
-        Arc::new(Stream::new(source.into()).unwrap())
+        Arc::new(pair().0)
     }
 
     /// Returns the kernel's mark.

@@ -1,6 +1,7 @@
 //! The order of a name's addresses, as getaddrinfo(3) returns them for most hosts (RFC 6724 6).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use longhaul_sys::route;
+use std::net::{IpAddr, SocketAddr};
 
 /// Sorts `addresses`: those that this host can reach come first, and of these IPv6 comes before IPv4. Otherwise the
 /// order stays that of the answer, by which many zones share load.
@@ -14,12 +15,9 @@ pub(super) fn sort(addresses: &mut [IpAddr]) {
     });
 }
 
-/// Returns the address from which this host would dial `to`, or `None` if it has no route to it. Sends nothing.
+/// Returns the address from which this host would dial `to`, or `None` if it has no route to it.
 fn source(to: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind(SocketAddr::new(any, 0)).ok()?;
-    socket.connect(SocketAddr::new(to, DISCARD)).ok()?;
-    Some(socket.local_addr().ok()?.ip())
+    route::source(SocketAddr::new(to, DISCARD)).ok()?
 }
 
 fn is_unique_local(address: IpAddr) -> bool {
@@ -32,6 +30,7 @@ const DISCARD: u16 = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
 
     #[test]
     fn reachable_addresses_come_first_in_the_order_of_the_answer() {

@@ -72,21 +72,17 @@ pub(super) fn connect(socket: &Socket, address: &SockAddr, bytes: &[u8]) -> io::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leg::stream::pair;
     use longhaul_config::options::Leg;
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
     use tokio::time::Instant;
 
     /// In virtual time: while nothing else runs, the clock jumps to the end of the wait.
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_is_waited_for_once_for_20_ms() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let accept = listener.accept().unwrap().0;
-        accept.set_nonblocking(true).unwrap();
-        let accept = Stream::new(accept.into()).unwrap();
-        let mut tunnel = Tunnel::new("one", listener.local_addr().unwrap(), Vec::new());
+        let (accept, mut client) = pair();
+        let mut tunnel = Tunnel::new("one", client.local_addr().unwrap(), Vec::new());
 
         let start = Instant::now();
         assert!(SynBytes::of(&tunnel, &accept).peek().await.unwrap().is_empty());

@@ -58,7 +58,6 @@ mod tests {
     use longhaul_config::options::Leg;
     use std::io::Read;
 
-    /// Returns both ends of a connection. The first one is ours.
     #[tokio::test]
     async fn the_header_goes_out_once_however_much_of_it_connect_took() {
         let header = Header(b"header".to_vec());

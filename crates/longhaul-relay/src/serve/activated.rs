@@ -13,7 +13,6 @@ use crate::state::listeners::Activated;
 use crate::state::shared::Relay;
 use longhaul_sys::{SysError, sockopt};
 use socket2::Socket;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -51,7 +50,11 @@ impl Activated {
             return;
         }
         let listen = self.address;
-        match self.register() {
+        let socket = self.socket.try_clone().and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            watched(socket, Interest::READABLE)
+        });
+        match socket {
             Ok(socket) => {
                 warn!(%listen, "no tunnel listens on this socket from systemd: connections to it are reset; configure a \
                     tunnel for it, or remove its ListenStream= from longhaul.socket");
@@ -63,12 +66,6 @@ impl Activated {
                 ListenStream= from longhaul.socket and restart both units")
             }
         }
-    }
-
-    fn register(&self) -> io::Result<AsyncFd<Socket>> {
-        let socket = self.socket.try_clone()?;
-        socket.set_nonblocking(true)?;
-        watched(socket, Interest::READABLE)
     }
 }
 
