@@ -389,6 +389,13 @@ mod tests {
             let _second = std::net::TcpStream::connect(second).unwrap();
             assert!(data.is_arriving());
         }
+        // One that is dialled on both sides: once its transfer begins.
+        let mut data = data_connections();
+        let [server, client] = [8, 9].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        data.open(Opening::Join { server, client }).unwrap();
+        assert!(!data.is_arriving());
+        data.begin();
+        assert!(data.is_arriving());
     }
 
     #[tokio::test(start_paused = true)]

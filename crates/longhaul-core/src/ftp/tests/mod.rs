@@ -228,6 +228,13 @@ impl Stage {
         (self.now - self.began).as_secs()
     }
 
+    /// Lets the time pass to this second at least. The session waits for something until then.
+    fn tick_to(&mut self, second: u64) {
+        while self.tick() < second {
+            assert!(self.session.poll_timeout().is_some(), "it waits for nothing");
+        }
+    }
+
     /// Lets this time pass without an event.
     fn wait(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
