@@ -132,10 +132,7 @@ fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places])
             let text = format!("name = \"{}\": another tunnel has this name; write one of its own", tunnel.name);
             findings.error(span, text);
         }
-        // A tunnel without a place for `listen` has a placeholder address, which conflicts with nothing.
-        let taken = |(other, place): &(&Tunnel, &Places)| {
-            place.find("listen").is_some() && covers_same(tunnel.listen, other.listen)
-        };
+        let taken = |(other, place): &(&Tunnel, &Places)| listens(place) && covers_same(tunnel.listen, other.listen);
         if let (Some(span), Some((other, _))) = (place.find("listen"), earlier().find(taken)) {
             let written = findings.written(&span);
             let (name, listen) = (&other.name, other.listen);
@@ -151,13 +148,9 @@ fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places])
 /// addresses may differ, and the relay takes another port of the range if one is taken.
 fn data_ports(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
     for (index, (tunnel, place)) in tunnels.iter().zip(places).enumerate() {
-        let others = tunnels.iter().zip(places).enumerate().filter(|(other, _)| *other != index);
-        // A tunnel without a place for `listen` has a placeholder address.
-        let taken = |other: &Tunnel, place: &Places| {
-            place.find("listen").is_some() && tunnel.has_data_port(other.listen.port())
-        };
-        let other = others.map(|(_, pair)| pair).find(|(other, place)| taken(other, place));
-        if let (Some(span), Some((other, _))) = (place.find("ftp.ports"), other) {
+        let mut others = tunnels.iter().zip(places).enumerate().filter(|(other, _)| *other != index);
+        let other = others.find(|(_, (other, place))| listens(place) && tunnel.has_data_port(other.listen.port()));
+        if let (Some(span), Some((_, (other, _)))) = (place.find("ftp.ports"), other) {
             let (written, name, port) = (findings.written(&span), &other.name, other.listen.port());
             let text = format!(
                 "ftp.ports = {written}: tunnel \"{name}\" listens on port {port}, and may fail to start while a data \
@@ -166,6 +159,11 @@ fn data_ports(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]
             findings.add(Severity::Warning, Some(span), text);
         }
     }
+}
+
+/// Whether the tunnel of `place` has a valid address. Otherwise it has a placeholder, which conflicts with nothing.
+fn listens(place: &Places) -> bool {
+    place.find("listen").is_some()
 }
 
 /// Adds an error for each tunnel that dials itself through other tunnels of the file.

@@ -10,6 +10,7 @@ use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -172,6 +173,15 @@ pub(crate) fn policy(text: &str) -> Result<&'static Policy, String> {
         Some(near) => format!("there is no such policy; did you mean \"{near}\"?"),
         None => format!("there is no such policy; write one of: {}", names().collect::<Vec<_>>().join(" ")),
     })
+}
+
+/// Parses an absolute path shorter than `max` bytes; `form` says what to write.
+///
+/// # Errors
+/// The path is relative or too long, or has a NUL.
+pub(crate) fn path(text: &str, max: usize, form: &str) -> Result<PathBuf, String> {
+    let is_path = text.starts_with('/') && text.len() < max && !text.contains('\0');
+    if is_path { Ok(text.into()) } else { Err(form.into()) }
 }
 
 /// Parses a number in `range`; `form` says what to write.

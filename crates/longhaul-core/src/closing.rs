@@ -97,12 +97,14 @@ pub struct Looks {
     unsent: u32,
 }
 
-impl Looks {
+impl Default for Looks {
     /// Returns the state before the first look.
-    pub const fn new() -> Looks {
+    fn default() -> Looks {
         Looks { pause: FIRST_PAUSE, unsent: 0 }
     }
+}
 
+impl Looks {
     /// Returns the time until the next look at a leg that has made this `progress` and has `unsent` bytes. With
     /// `is_watched`, each change of the leg's state is reported. `None` means that no further look is needed.
     pub fn next(&mut self, progress: Progress, unsent: u32, is_watched: bool) -> Option<Duration> {
@@ -122,12 +124,6 @@ impl Looks {
         let pause = if is_moving { self.pause.min(MOVING_PAUSE) } else { self.pause };
         self.pause = (pause * 2).min(LAST_PAUSE);
         pause
-    }
-}
-
-impl Default for Looks {
-    fn default() -> Looks {
-        Looks::new()
     }
 }
 
@@ -188,7 +184,7 @@ mod tests {
     /// acknowledgement.
     #[test]
     fn looks_are_frequent_only_while_bytes_move() {
-        let mut looks = Looks::new();
+        let mut looks = Looks::default();
         let pauses = |looks: &mut Looks, unsent: &[u32]| -> Vec<u128> {
             let pause = |&unsent| looks.next(Progress::Unsent, unsent, true).unwrap().as_millis();
             unsent.iter().map(pause).collect()

@@ -80,12 +80,6 @@ impl Pump {
     }
 }
 
-impl Default for Pump {
-    fn default() -> Pump {
-        Pump::new(0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +89,7 @@ mod tests {
     /// Simulates the kernel: a source that gives its bytes in pieces, a sink that takes them in pieces, and a pipe
     /// between them. `pieces` are the numbers of bytes that successive calls may move; 0 stands for EAGAIN.
     fn run(stream: &[u8], pieces: &[usize]) -> (Vec<u8>, bool, Pump) {
-        let (mut pump, mut source, mut pipe) = (Pump::default(), stream, VecDeque::<u8>::new());
+        let (mut pump, mut source, mut pipe) = (Pump::new(0), stream, VecDeque::<u8>::new());
         let (mut sink, mut fin) = (Vec::new(), false);
         let mut pieces = pieces.iter().copied().cycle();
         while pump.step() != Step::Done {

@@ -54,15 +54,9 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
     Ok(if is_port { SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())) } else { address })
 }
 
-/// Parses the path of the control socket.
-///
-/// # Errors
-/// The path is relative or too long, or has a NUL.
 fn socket(text: &str) -> Result<PathBuf, String> {
-    match text.starts_with('/') && text.len() < SUN_PATH_MAX && !text.contains('\0') {
-        true => Ok(text.into()),
-        false => Err("write an absolute path shorter than 108 bytes, such as \"/run/longhaul/admin.sock\"".into()),
-    }
+    let form = "write an absolute path shorter than 108 bytes, such as \"/run/longhaul/admin.sock\"";
+    value::path(text, SUN_PATH_MAX, form)
 }
 
 /// unix(7): sun_path has room for 108 bytes, and the last one is NUL.

@@ -80,15 +80,8 @@ fn unreachable_from_here(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     vec![Remark::error("verify", text)]
 }
 
-/// Parses the path of the key file.
-///
-/// # Errors
-/// The path is relative, or has a NUL.
 fn key_file(text: &str) -> Result<PathBuf, String> {
-    match text.starts_with('/') && !text.contains('\0') {
-        true => Ok(text.into()),
-        false => Err("write an absolute path, such as \"/run/credentials/longhaul.service/probe.key\"".into()),
-    }
+    value::path(text, usize::MAX, "write an absolute path, such as \"/run/credentials/longhaul.service/probe.key\"")
 }
 
 /// Parses the time between two probes.

@@ -3,7 +3,6 @@
 use super::row::{Kind, Row, Value};
 use longhaul_sys::{Result, SysError};
 use std::borrow::Cow;
-use std::fmt;
 use std::os::fd::BorrowedFd;
 
 /// An option and its wanted value.
@@ -82,11 +81,5 @@ fn misfit(key: &str, value: &Value) -> SysError {
 impl PartialEq for Setting {
     fn eq(&self, other: &Setting) -> bool {
         std::ptr::eq(self.row, other.row) && self.value == other.value
-    }
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: asked {}, got {}", self.key, self.asked, self.got)
     }
 }

@@ -14,7 +14,7 @@ pub fn parse(row: &Row, text: &str) -> Result<Value, String> {
         return Ok(Value::Number(*number));
     }
     let read = match row.unit {
-        Unit::Switch => return switch(text).ok_or_else(|| format!("write {}", expected(row))),
+        Unit::Switch => return text.parse().map(Value::Switch).map_err(|_| format!("write {}", expected(row))),
         Unit::Name => return name(text).ok_or_else(|| format!("write {}", expected(row))),
         Unit::Bytes => text.parse().map(|Bytes(bytes)| bytes).map_err(|err| err.to_string()),
         Unit::BitsPerSecond => text.parse().map(|Rate(bits)| bits).map_err(|err| err.to_string()),
@@ -63,10 +63,6 @@ pub fn expected(row: &Row) -> String {
     };
     let word = if row.words.is_empty() { "" } else { ", or \"off\"" };
     format!("{kind} from {min} to {max}, such as \"{}\"{word}", row.sample)
-}
-
-fn switch(text: &str) -> Option<Value> {
-    text.parse().ok().map(Value::Switch)
 }
 
 /// Parses the name of a congestion control or of an interface. The kernel limits both to 15 bytes.

@@ -12,7 +12,6 @@
 //!
 //! An answer and `rise` good checks forgive the failed dials before them.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Number of failed dials in a row after which a hop is ejected. One or two may be lost SYNs: at 1 % of loss, three in a
@@ -49,12 +48,6 @@ impl Availability {
             Availability::Ejected => "ejected",
             Availability::Down => "down",
         }
-    }
-}
-
-impl fmt::Display for Availability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
     }
 }
 

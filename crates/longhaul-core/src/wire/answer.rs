@@ -87,7 +87,7 @@ pub enum Frame {
     Proof(Proof),
 }
 
-/// Result of a relay's dial.
+/// Result of a relay's dial. The order is that of the numbers in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dial {
     /// The next hop or the final host answered.
@@ -104,7 +104,7 @@ pub enum Dial {
     PortSilent,
 }
 
-/// Next step of a relay after its report.
+/// Next step of a relay after its report. The order is that of the numbers in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Echoes the bytes that come.
@@ -231,7 +231,7 @@ impl Frame {
 
 impl Report {
     fn write(&self, bytes: &mut Vec<u8>) {
-        bytes.extend([self.hops, position(&DIALS, self.dial), position(&NEXTS, self.next), 0]);
+        bytes.extend([self.hops, self.dial as u8, self.next as u8, 0]);
         bytes.extend(self.clock_us.to_be_bytes());
         [self.dial_us, self.rtt_us, self.echo_bytes].into_iter().for_each(|word| bytes.extend(word.to_be_bytes()));
         for text in [&self.name, &self.version, &self.next_hop, &self.why] {
@@ -292,10 +292,6 @@ fn shortened(text: &str) -> String {
     }
     let end = (0..=MAX_TEXT_BYTES - CUT.len()).rev().find(|end| plain.is_char_boundary(*end));
     format!("{}{CUT}", plain[..end.unwrap_or(0)].trim_end())
-}
-
-fn position<T: PartialEq>(table: &[T], value: T) -> u8 {
-    table.iter().position(|known| *known == value).unwrap_or_default() as u8
 }
 
 /// Finds the frames in a stream. The bytes may come in pieces of any size.

@@ -36,7 +36,13 @@ impl Closing {
     /// Begins to watch `leg`. The first [`poll`](Closing::poll) looks at its state.
     pub(crate) fn new(hangups: &Arc<Hangups>, leg: &Stream) -> Closing {
         let watch = hangups.watch(leg);
-        Closing { watch, next_look: Box::pin(sleep(Duration::ZERO)), looks: Looks::new(), looked: None, is_loud: true }
+        Closing {
+            watch,
+            next_look: Box::pin(sleep(Duration::ZERO)),
+            looks: Looks::default(),
+            looked: None,
+            is_loud: true,
+        }
     }
 
     /// Turns SO_LINGER off when everything is sent. Ready once every byte is acknowledged. `fins` are the FINs that the

@@ -176,7 +176,7 @@ impl Tunnels {
                 info!(
                     tunnel = %tunnel.name,
                     %next_hop,
-                    state = %view.state,
+                    state = %view.state.text(),
                     seconds = view.age.as_secs(),
                     flows_now = view.flows,
                     rtt_ms = view.rtt.map(|rtt| rtt.as_micros() as f64 / 1e3),
