@@ -7,7 +7,6 @@ use crate::value;
 use longhaul_core::ftp::Mode;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
-use std::sync::LazyLock;
 
 /// `protocol` of a tunnel.
 pub(super) const PROTOCOL: Row<Tunnel> = Row {
@@ -63,7 +62,7 @@ pub(super) const ADVERTISE: Row<Tunnel> = Row {
                relay. Without this flag, it is the address that the client connected to. EPSV names no address.",
     }),
     value: KeyValue::One(|tunnel, text| advertise(text).map(|ip| tunnel.ftp.advertise = Some(ip))),
-    show: |tunnel| with_ftp(tunnel).advertise.map(|ip| format!("tells FTP clients the address {ip}")),
+    show: |tunnel| with_ftp(tunnel)?.advertise.map(|ip| format!("tells FTP clients the address {ip}")),
     check: |tunnel, syntax| without_ftp(tunnel, syntax, ADVERTISE.name, tunnel.ftp.advertise.is_some()),
     doc: "IPv4 address that the reply to PASV tells the client, where a NAT stands between the client and the relay. For a NAT \
           between the relays, write it on the far one, whose client is the near relay. Without this key, it is the address \
@@ -86,7 +85,7 @@ pub(super) const DATA_FROM: Row<Tunnel> = Row {
         add: |tunnel, text| value::network(text).map(|net| tunnel.ftp.data_from.push(net)),
         empty: "it is empty; write a network, or leave the key out",
     },
-    show: |tunnel| match with_ftp(tunnel).data_from.as_slice() {
+    show: |tunnel| match with_ftp(tunnel)?.data_from.as_slice() {
         [] => None,
         nets => Some(format!("lets FTP data pass from and to {}", list(nets))),
     },
@@ -110,7 +109,7 @@ pub(super) const MODE: Row<Tunnel> = Row {
                those of clients in passive mode.",
     }),
     value: KeyValue::One(|tunnel, text| value::word(text, MODES).map(|mode| tunnel.ftp.mode = mode)),
-    show: |tunnel| match with_ftp(tunnel).mode {
+    show: |tunnel| match with_ftp(tunnel)?.mode {
         Mode::Client => None,
         Mode::Passive => Some("asks the next hop for passive FTP".into()),
         Mode::Active => Some("asks the next hop for active FTP".into()),
@@ -170,10 +169,9 @@ fn well_known_port(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     key.map(|key| Remark::warning(key, text)).into_iter().collect()
 }
 
-/// Returns the keys of FTP that have an effect.
-fn with_ftp(tunnel: &Tunnel) -> &Ftp {
-    static NONE: LazyLock<Ftp> = LazyLock::new(Ftp::default);
-    if tunnel.protocol == Protocol::Ftp { &tunnel.ftp } else { &NONE }
+/// Returns the keys of FTP, if they have an effect.
+fn with_ftp(tunnel: &Tunnel) -> Option<&Ftp> {
+    (tunnel.protocol == Protocol::Ftp).then_some(&tunnel.ftp)
 }
 
 /// Returns a warning if `ftp.ports` contains the port of the tunnel's own listener.
