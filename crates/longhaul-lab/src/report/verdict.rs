@@ -5,7 +5,7 @@
 //! 1. Wrong bytes and endings, connections that were cut off, no bytes at all, more than the line carries, and every other miss in an
 //!    undisturbed run are `fail`.
 //! 2. In a run that was disturbed, or that is compared with a disturbed one, a miss is `unclear`, unless the figure counts errors or
-//!    resources ([`Kind::is_exact`](crate::traffic::Kind::is_exact)). What was met is met.
+//!    resources ([`Kind::is_exact`](crate::traffic::row::Kind::is_exact)). What was met is met.
 
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::model::{Expect, Run, Times};
