@@ -30,7 +30,7 @@ pub(crate) struct Report {
     pub(crate) runs: Vec<RunReport>,
     /// The run of each report, to find the direct transfer under the same conditions.
     #[serde(skip)]
-    pub(crate) of: Vec<Run>,
+    pub(crate) planned: Vec<Run>,
 }
 
 impl Report {
@@ -47,7 +47,7 @@ impl Report {
             command: repeat::command(repeat::arguments()),
             date: repeat::date(std::time::SystemTime::now()),
             runs: Vec::new(),
-            of: Vec::new(),
+            planned: Vec::new(),
         }
     }
 
@@ -67,7 +67,7 @@ impl Report {
     ) -> &RunReport {
         if attempt > 1 {
             self.runs.pop();
-            self.of.pop();
+            self.planned.pop();
         }
         let mut report = RunReport { attempts: attempt, ..blank(run, Some(carrier)) };
         let mut good = Vec::new();
@@ -111,7 +111,7 @@ impl Report {
 
     fn push(&mut self, run: &Run, report: RunReport) {
         self.runs.push(report);
-        self.of.push(run.clone());
+        self.planned.push(run.clone());
     }
 
     /// Whether a run failed, or no run took place.
@@ -133,7 +133,7 @@ impl Report {
             other.is_direct()
                 && other.traffic == report.traffic
                 && other.measured.is_some()
-                && is_alike(run, &self.of[*at])
+                && is_alike(run, &self.planned[*at])
         };
         let mut direct = (0..self.runs.len()).filter(is_direct);
         direct.clone().find(|at| self.runs[*at].id == report.id).or_else(|| direct.next())

@@ -21,7 +21,7 @@ pub(super) struct Scale {
 }
 
 /// A histogram at one moment, in base units.
-#[derive(Clone, Debug, Default, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HistogramValues {
     /// Upper bound of each bucket, the last infinite, and the number of its observations.
     pub buckets: Vec<Bucket>,
@@ -30,7 +30,7 @@ pub struct HistogramValues {
 }
 
 /// A bucket of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     /// Upper bound, inclusive, in base units.
     pub bound: f64,

@@ -63,7 +63,9 @@ impl Drop for Thread {
 
 /// The control socket and the HTTP listener of the process. Dropping it closes both, and removes the socket's file.
 pub(crate) struct Admin {
+    /// The file of the control socket, and the task that accepts there.
     control: Option<(SocketFile, Task)>,
+    /// The address of the HTTP listener, and the task that accepts there.
     http: Option<(SocketAddr, Task)>,
     /// Path of the control socket if the configuration names none.
     default_path: PathBuf,
@@ -120,14 +122,14 @@ impl Admin {
     pub(crate) fn plan(&self, wanted: &Wanted) -> Result<ListenerChanges, String> {
         let control = match &wanted.socket {
             None => ListenerChange::Unset,
-            Some(path) if self.control.as_ref().is_some_and(|(now, _)| now.is_at(path)) => ListenerChange::Keep,
+            Some(path) if self.control.as_ref().is_some_and(|(file, _)| file.is_at(path)) => ListenerChange::Keep,
             Some(path) => ListenerChange::New(
                 SocketFile::listen(path).map_err(|why| format!("control socket: cannot listen: {why}"))?,
             ),
         };
         let http = match wanted.listen {
             None => ListenerChange::Unset,
-            Some(address) if self.http.as_ref().is_some_and(|(now, _)| *now == address) => ListenerChange::Keep,
+            Some(address) if self.http.as_ref().is_some_and(|(now, _task)| *now == address) => ListenerChange::Keep,
             Some(address) => ListenerChange::New((listen_http(address)?, address)),
         };
         Ok(ListenerChanges { control, http })
@@ -169,7 +171,7 @@ impl Admin {
 
     fn serve_default(&mut self) {
         let path = self.default_path.clone();
-        if self.control.as_ref().is_some_and(|(now, _)| now.is_at(&path)) {
+        if self.control.as_ref().is_some_and(|(file, _)| file.is_at(&path)) {
             return;
         }
         SocketFile::make_folder(&path);

@@ -41,16 +41,32 @@ pub enum Tone {
 impl Words {
     /// Returns the words for `health`.
     pub fn of(health: Health) -> Words {
-        let (tone, first, problem, tunnel, verify, hop) = match health {
-            Health::Good => (Tone::Good, "WHOLE: ", "", "listening", "whole", ""),
-            Health::Waiting => (Tone::Good, "WHOLE: ", "", "listening", "pending", ""),
-            Health::Unknown | Health::Failing => (Tone::Warning, "WHOLE, with ", "warning", "warning", "overdue", ""),
-            Health::Stalled | Health::Doubtful => {
-                (Tone::Warning, "WHOLE, but DOUBTFUL: ", "warning", "warning", "overdue", ", doubtful")
-            }
-            Health::Broken => (Tone::Bad, "NOT WHOLE", "BROKEN", "BROKEN", "BROKEN", ", broken"),
+        let good =
+            Words { tone: Tone::Good, first: "WHOLE: ", problem: "", tunnel: "listening", verify: "whole", hop: "" };
+        let failing = Words {
+            tone: Tone::Warning,
+            first: "WHOLE, with ",
+            problem: "warning",
+            tunnel: "warning",
+            verify: "overdue",
+            hop: "",
         };
-        Words { tone, first, problem, tunnel, verify, hop }
+        match health {
+            Health::Good => good,
+            Health::Waiting => Words { verify: "pending", ..good },
+            Health::Unknown | Health::Failing => failing,
+            Health::Stalled | Health::Doubtful => {
+                Words { first: "WHOLE, but DOUBTFUL: ", hop: ", doubtful", ..failing }
+            }
+            Health::Broken => Words {
+                tone: Tone::Bad,
+                first: "NOT WHOLE",
+                problem: "BROKEN",
+                tunnel: "BROKEN",
+                verify: "BROKEN",
+                hop: ", broken",
+            },
+        }
     }
 }
 

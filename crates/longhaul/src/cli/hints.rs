@@ -126,6 +126,7 @@ fn foreign(arg: &str) -> Option<String> {
 fn option(word: &str) -> Option<String> {
     let row = suggest::named(word, ROWS.iter().map(|row| row.key));
     let row: &Row = ROWS.iter().find(|known| Some(known.key) == row)?;
+    // The dial leg, where both can have it.
     let leg = row.legs.last()?;
     Some(format!("it is a socket option; write --set {leg}.{}={}", row.key, row.sample))
 }

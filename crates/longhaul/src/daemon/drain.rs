@@ -5,7 +5,7 @@ use crate::control::{Drained, Reply};
 use longhaul_relay::Relay;
 use std::future::pending;
 use std::time::{Duration, SystemTime};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 /// A drain.
 pub(super) struct Drain {
@@ -61,12 +61,16 @@ impl Drain {
             Stage::Grace(end) => Some((end, Step::Close)),
             Stage::Closing | Stage::Closed => drain.cut_at.map(|end| (end, Step::Cut)),
         };
-        Some(match time {
-            Some((end, step)) => timeout_at(end, last_flow).await.map_or(step, |()| Step::Ended),
-            None => {
-                last_flow.await;
-                Step::Ended
-            }
+        let time = async {
+            let Some((at, step)) = time else { return pending().await };
+            sleep_until(at).await;
+            step
+        };
+        // Both arms may be dropped.
+        Some(tokio::select! {
+            biased;
+            () = last_flow => Step::Ended,
+            step = time => step,
         })
     }
 

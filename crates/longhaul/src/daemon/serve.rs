@@ -44,6 +44,14 @@ pub(super) struct Daemon {
     tick: Interval,
 }
 
+/// How a stop came to its end.
+enum Stopped {
+    /// The last flow has ended.
+    NoFlowLeft,
+    /// Its time is over, or a command says so: the flows that are left are cut.
+    TimeIsOver,
+}
+
 impl Daemon {
     /// Returns a daemon around `relay`, which has no tunnels yet. `file` is read at each reload.
     /// `open` as in [`Descriptors`](super::descriptors::Descriptors). Call it in a runtime.
@@ -101,8 +109,9 @@ impl Daemon {
             let relay = relay.clone();
             async move { relay.tell_held_back().await }
         });
-        if self.obey(&mut commands).await? == Step::Cut {
-            self.cut().await?;
+        match self.obey(&mut commands).await? {
+            Stopped::NoFlowLeft => {}
+            Stopped::TimeIsOver => self.cut().await?,
         }
         self.drain.iter_mut().for_each(|drain| drain.answer(&Ok(())));
         if let Some(admin) = &mut self.admin {
@@ -113,8 +122,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Obeys commands until a stop has come to its end. Returns whether no flow is left, or the others are to be cut.
-    async fn obey(&mut self, commands: &mut Commands) -> Result<Step, DaemonError> {
+    /// Obeys commands until a stop has come to its end.
+    async fn obey(&mut self, commands: &mut Commands) -> Result<Stopped, DaemonError> {
         self.tell_ready();
         let relay = self.relay.clone();
         loop {
@@ -129,9 +138,10 @@ impl Daemon {
                 Some(step) = Drain::step(&self.drain, &relay) => match step {
                     Step::Close => self.close(),
                     Step::Ended if self.phase() == Phase::Draining => self.drained(),
-                    Step::Ended | Step::Cut => return Ok(step),
+                    Step::Ended => return Ok(Stopped::NoFlowLeft),
+                    Step::Cut => return Ok(Stopped::TimeIsOver),
                 },
-                _ = self.tick.tick() => self.tell_status(),
+                _ = self.tick.tick() => self.on_tick(),
             }
         }
     }
@@ -269,9 +279,10 @@ impl Daemon {
 
     /// Undoes a drain, if there is one.
     fn undrain(&mut self) -> Undrained {
-        let Some(mut drain) = self.drain.take_if(|drain| !drain.stops) else {
-            return if self.drain.is_some() { Err("the daemon stops".into()) } else { Ok(()) };
-        };
+        if self.phase() == Phase::Stopping {
+            return Err("the daemon stops".into());
+        }
+        let Some(mut drain) = self.drain.take() else { return Ok(()) };
         if let Err(why) = self.listen_again(&drain) {
             error!(err = %why, "the drain cannot be undone");
             self.drain = Some(drain);
@@ -338,7 +349,7 @@ impl Daemon {
     }
 
     /// Sends the status to systemd if it has changed. Logs the number of flows that a stop waits for.
-    fn tell_status(&mut self) {
+    fn on_tick(&mut self) {
         let line = self.line();
         if line != self.told {
             tell(&[NotifyState::Status(&line)]);

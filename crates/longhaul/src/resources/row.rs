@@ -12,12 +12,27 @@ pub(super) struct ResourceRow {
     pub(super) name: &'static str,
     /// Unit of its figures.
     pub(super) unit: &'static str,
-    /// Returns its figures: none where the system does not show it, several if there are several of its kind. Their names are
-    /// without that of the row, such as ` to 192.0.2.1:22`. The warning is the fault of a limit that is too low, whatever is in
-    /// use.
-    pub(super) read: fn(&ResourceSample) -> Vec<ResourceState>,
+    /// Returns its figures: none where the system does not show it, several if there are several of its kind.
+    pub(super) read: fn(&ResourceSample) -> Vec<Reading>,
     /// Returns what to do about a warning.
     pub(super) remedy: fn(&ResourceState) -> String,
+}
+
+/// The figures of a resource.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// Follows the name of the row, such as ` to 192.0.2.1:22`. Empty for a row with one reading.
+    pub(super) suffix: String,
+    /// Whether the suffix is an address. The answers of DNS can bring any number of them in the daemon's life.
+    pub(super) is_of_address: bool,
+    /// The part in use.
+    pub(super) used: Option<f64>,
+    /// The limit.
+    pub(super) limit: Option<f64>,
+    /// More about it, in a few words.
+    pub(super) detail: Option<String>,
+    /// The fault of a limit that is too low, whatever is in use.
+    pub(super) low: Option<String>,
 }
 
 /// Every resource, in the order in which status shows them.
@@ -58,7 +73,7 @@ pub(super) const ROWS: &[ResourceRow] = &[
         unit: "pipes",
         read: |sample| {
             let detail = Some(sample.load.more_pipes.to_string());
-            vec![ResourceState { detail, ..of(Some(sample.load.pipes), Some(sample.load.max_pipes)) }]
+            vec![Reading { detail, ..of(Some(sample.load.pipes), Some(sample.load.max_pipes)) }]
         },
         remedy: |state| state.detail.clone().unwrap_or_default(),
     },
@@ -116,46 +131,46 @@ pub(super) const ROWS: &[ResourceRow] = &[
         read: |sample| sample.max_conntrack.map_or_else(Vec::new, |max| counted(sample.conntrack, Some(max))),
         remedy: |state| sysctl("net.netfilter.nf_conntrack_max", &twice(state).to_string()),
     },
-    ResourceRow { name: PORTS, unit: "ports", read: ports, remedy: |_| MORE_PORTS.into() },
+    ResourceRow { name: "ephemeral ports", unit: "ports", read: ports, remedy: |_| MORE_PORTS.into() },
     ResourceRow { name: "congestion controls", unit: "", read: controls, remedy: |_| BBR.into() },
 ];
 
-fn counted(used: Option<u64>, limit: Option<u64>) -> Vec<ResourceState> {
+fn counted(used: Option<u64>, limit: Option<u64>) -> Vec<Reading> {
     used.or(limit).map(|_| of(used, limit)).into_iter().collect()
 }
 
-fn of(used: Option<u64>, limit: Option<u64>) -> ResourceState {
+fn of(used: Option<u64>, limit: Option<u64>) -> Reading {
     let figure = |number: Option<u64>| number.map(|number| number as f64);
-    ResourceState { used: figure(used), limit: figure(limit), ..ResourceState::default() }
+    Reading { used: figure(used), limit: figure(limit), ..Reading::default() }
 }
 
-fn flows_of_tunnels(sample: &ResourceSample) -> Vec<ResourceState> {
+fn flows_of_tunnels(sample: &ResourceSample) -> Vec<Reading> {
     let limited = sample.load.tunnels.iter().filter(|tunnel| tunnel.max_flows.is_some());
-    let name = |tunnel: &TunnelLoad| format!(" {}", tunnel.name);
-    limited.map(|tunnel| ResourceState { name: name(tunnel), ..of(Some(tunnel.flows), tunnel.max_flows) }).collect()
+    let suffix = |tunnel: &TunnelLoad| format!(" {}", tunnel.name);
+    limited.map(|tunnel| Reading { suffix: suffix(tunnel), ..of(Some(tunnel.flows), tunnel.max_flows) }).collect()
 }
 
-fn cpu(sample: &ResourceSample) -> Vec<ResourceState> {
+fn cpu(sample: &ResourceSample) -> Vec<Reading> {
     let held = sample.throttled.filter(|held| !held.time.is_zero());
     let low = held.map(|held| {
         let (time, of) = (held.time.as_secs_f64(), held.of.as_secs_f64());
         format!("the control group has held threads back for {time:.2} s of the last {of:.0} s (cpu.max)")
     });
     let (used, limit) = (sample.cpus_used, sample.cpus);
-    let state = |_| ResourceState { used, limit, warning: low, ..ResourceState::default() };
-    used.or(limit).map(state).into_iter().collect()
+    let reading = |_| Reading { used, limit, low, ..Reading::default() };
+    used.or(limit).map(reading).into_iter().collect()
 }
 
 /// The second limit bites first: from there on the kernel makes the windows smaller (tcp(7) tcp_mem).
-fn tcp_mem(sample: &ResourceSample) -> Vec<ResourceState> {
+fn tcp_mem(sample: &ResourceSample) -> Vec<Reading> {
     let Some(limits) = sample.tcp_mem else { return Vec::new() };
     let detail = Some(limits.map(|limit| limit.to_string()).join(" "));
-    vec![ResourceState { detail, ..of(sample.tcp_pages, Some(limits[1])) }]
+    vec![Reading { detail, ..of(sample.tcp_pages, Some(limits[1])) }]
 }
 
 /// `factor` is the number of bytes of a buffer that one byte in flight needs at least: 2 for receive buffers, of which half
 /// is payload (tcp(7) tcp_adv_win_scale).
-fn buffer(limits: Option<[u64; 3]>, factor: u64) -> Vec<ResourceState> {
+fn buffer(limits: Option<[u64; 3]>, factor: u64) -> Vec<Reading> {
     let Some(limits) = limits else { return Vec::new() };
     let max = limits[2];
     let rate = (max / factor) as f64 / FAR_RTT_SECONDS / 1e6;
@@ -166,7 +181,7 @@ fn buffer(limits: Option<[u64; 3]>, factor: u64) -> Vec<ResourceState> {
         )
     });
     let detail = Some(limits.map(|limit| limit.to_string()).join(" "));
-    vec![ResourceState { limit: Some(max as f64), detail, warning: low, ..ResourceState::default() }]
+    vec![Reading { limit: Some(max as f64), detail, low, ..Reading::default() }]
 }
 
 fn larger_buffer(name: &str, state: &ResourceState) -> String {
@@ -177,28 +192,26 @@ fn larger_buffer(name: &str, state: &ResourceState) -> String {
     sysctl(name, &format!("{smaller} {should}"))
 }
 
-fn ports(sample: &ResourceSample) -> Vec<ResourceState> {
+fn ports(sample: &ResourceSample) -> Vec<Reading> {
     let Some(all) = sample.ports else { return Vec::new() };
     let mut fullest: Vec<&AddressLoad> = sample.load.dialled.iter().collect();
     fullest.sort_by_key(|dialled| std::cmp::Reverse(dialled.flows));
     fullest.truncate(MAX_ADDRESSES);
     let limit = Some(all as f64);
-    let mut states = vec![ResourceState { limit, ..ResourceState::default() }];
-    states.extend(fullest.into_iter().map(|dialled| {
+    let mut readings = vec![Reading { limit, ..Reading::default() }];
+    readings.extend(fullest.into_iter().map(|dialled| {
         let from = dialled.source.map(|source| format!(" from {source}")).unwrap_or_default();
-        let name = format!("{from} to {}", dialled.address);
-        // The answers of DNS can bring any number of addresses in the daemon's life.
-        let kind = PORTS.into();
-        ResourceState { name, kind, used: Some(dialled.flows as f64), limit, ..ResourceState::default() }
+        let suffix = format!("{from} to {}", dialled.address);
+        Reading { suffix, is_of_address: true, used: Some(dialled.flows as f64), limit, ..Reading::default() }
     }));
-    states
+    readings
 }
 
-fn controls(sample: &ResourceSample) -> Vec<ResourceState> {
+fn controls(sample: &ResourceSample) -> Vec<Reading> {
     let Some(offered) = &sample.controls else { return Vec::new() };
     let has_bbr = offered.split(' ').any(|name| name == "bbr");
     let low = (!has_bbr).then(|| format!("the kernel offers {offered}; it should offer bbr, too"));
-    vec![ResourceState { detail: Some(offered.clone()), warning: low, ..ResourceState::default() }]
+    vec![Reading { detail: Some(offered.clone()), low, ..Reading::default() }]
 }
 
 /// Returns twice the limit of `state`, for a remedy.
@@ -211,8 +224,6 @@ fn sysctl(name: &str, value: &str) -> String {
     format!("sysctl -w {name}={quoted}; to keep it: {name} = {value} in {SYSCTL_FILE}")
 }
 
-/// Name of the row of ports.
-const PORTS: &str = "ephemeral ports";
 /// Name of the receive buffer's row.
 pub(super) const TCP_RMEM: &str = "tcp_rmem";
 /// Name of the send buffer's row.
@@ -284,7 +295,7 @@ mod tests {
         };
         let sample = ResourceSample { ports: Some(10), load, ..ResourceSample::default() };
         let shown = |row: &ResourceRow| -> Vec<_> {
-            (row.read)(&sample).into_iter().map(|reading| (reading.name, reading.used, reading.limit)).collect()
+            (row.read)(&sample).into_iter().map(|reading| (reading.suffix, reading.used, reading.limit)).collect()
         };
         let all = Some(10.0);
         let want = [
@@ -299,8 +310,8 @@ mod tests {
     #[test]
     fn a_low_limit_says_what_it_should_be_and_the_command() {
         let said = |name: &str, sample: &ResourceSample| {
-            let reading = (row(name).read)(sample).swap_remove(0);
-            (reading.warning.clone(), (row(name).remedy)(&reading))
+            let state = (row(name).read)(sample).swap_remove(0).state(row(name), None);
+            (state.warning.clone(), (row(name).remedy)(&state))
         };
         let small = ResourceSample {
             tcp_wmem: Some([4096, 16384, 4_194_304]),

@@ -1,6 +1,6 @@
 //! Which resources are nearly used up: from 80 % of the limit on, until less than 70 % is in use.
 
-use super::row::{ROWS, ResourceRow};
+use super::row::{ROWS, Reading, ResourceRow};
 use super::sample::ResourceSample;
 use super::state::ResourceState;
 use std::collections::BTreeMap;
@@ -27,12 +27,11 @@ impl Watch {
     pub(super) fn look(&mut self, sample: &ResourceSample, now: f64) -> (Vec<ResourceState>, Vec<Crossing>) {
         let (mut states, mut crossings, mut near) = (Vec::new(), Vec::new(), BTreeMap::new());
         for row in ROWS {
-            for mut state in (row.read)(sample) {
-                state.name.insert_str(0, row.name);
-                let before = self.near.remove(&state.name);
+            for reading in (row.read)(sample) {
+                let before = self.near.remove(&reading.name(row));
                 let mark = if before.is_some() { FREE_SHARE } else { NEAR_SHARE };
-                let since = (share(&state) >= mark).then(|| before.unwrap_or(now));
-                complete(&mut state, row, since);
+                let since = (share(reading.used, reading.limit) >= mark).then(|| before.unwrap_or(now));
+                let state = reading.state(row, since);
                 if since.is_some() != before.is_some() {
                     crossings.push(Crossing { state: state.clone(), is_near: since.is_some() });
                 }
@@ -54,33 +53,50 @@ pub(super) fn need(states: &mut [ResourceState], name: &str, bytes: u64) {
     let state = states.iter_mut().find(|state| state.name == name);
     let (Some(row), Some(state), 1..) = (row, state, bytes) else { return };
     state.used = Some(bytes as f64);
-    if share(state) >= NEAR_SHARE {
+    if share(state.used, state.limit) >= NEAR_SHARE {
         let limit = state.limit.unwrap_or_default();
         state.warning = Some(format!("a connection needs {bytes} of at most {limit} bytes: twice rate x RTT"));
         state.remedy = Some((row.remedy)(state));
     }
 }
 
-fn share(state: &ResourceState) -> f64 {
-    match (state.used, state.limit) {
+fn share(used: Option<f64>, limit: Option<f64>) -> f64 {
+    match (used, limit) {
         (Some(used), Some(limit)) if limit > 0.0 => used / limit,
         _ => 0.0,
     }
 }
 
-/// Completes the figures that `row` has read. `since`: the time since which the resource is nearly used up.
-fn complete(state: &mut ResourceState, row: &ResourceRow, since: Option<f64>) {
-    if state.kind.is_empty() {
-        state.kind.clone_from(&state.name);
+impl Reading {
+    /// Returns the name of the resource that `row` has read.
+    fn name(&self, row: &ResourceRow) -> String {
+        format!("{}{}", row.name, self.suffix)
     }
-    if since.is_some() {
-        let (used, limit) = (state.used.unwrap_or_default(), state.limit.unwrap_or_default());
-        let (percent, unit) = (100.0 * share(state), row.unit);
-        state.warning = Some(format!("{percent:.0} % in use: {} of {} {unit}", figure(used), figure(limit)));
+
+    /// Returns the state of the resource that `row` has read. `since`: the time since which it is nearly used up, in seconds since
+    /// 1970.
+    pub(super) fn state(self, row: &ResourceRow, since: Option<f64>) -> ResourceState {
+        let name = self.name(row);
+        let Reading { is_of_address, used, limit, detail, low, .. } = self;
+        let near = since.map(|_| {
+            let (percent, unit) = (100.0 * share(used, limit), row.unit);
+            let [used, limit] = [used, limit].map(|number| figure(number.unwrap_or_default()));
+            format!("{percent:.0} % in use: {used} of {limit} {unit}")
+        });
+        let mut state = ResourceState {
+            kind: if is_of_address { row.name.into() } else { name.clone() },
+            name,
+            used,
+            limit,
+            unit: row.unit.into(),
+            detail,
+            warning: near.or(low),
+            remedy: None,
+            near_since_unix_seconds: since,
+        };
+        state.remedy = state.warning.is_some().then(|| (row.remedy)(&state));
+        state
     }
-    state.unit = row.unit.into();
-    state.remedy = state.warning.is_some().then(|| (row.remedy)(state));
-    state.near_since_unix_seconds = since;
 }
 
 /// Returns a number without a fraction, or with two digits of it.

@@ -25,7 +25,7 @@ fn report() -> Report {
         command: "longhaul lab run fixed --html 'a page.html'".into(),
         date: "2026-11-21 15:10 UTC".into(),
         runs: runs(),
-        of: Vec::new(),
+        planned: Vec::new(),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct MetricSample {
 pub(super) type Value = Option<MetricValue>;
 
 /// The value of a sample.
-#[derive(Debug, PartialEq, PartialOrd)]
+#[derive(Debug, PartialEq)]
 pub(super) enum MetricValue {
     Whole(u64),
     Real(f64),
@@ -119,8 +119,9 @@ impl Metric {
         Metric::by(&["resource"], name, help, move |scrape, out| {
             // The resources of one kind are neighbours.
             for same in scrape.snapshot.resources.chunk_by(|one, next| one.kind == next.kind) {
-                let largest = same.iter().map(value).reduce(|one, next| if next > one { next } else { one });
-                out.add(&[&same[0].kind], largest.flatten());
+                let largest =
+                    same.iter().filter_map(value).max_by(|one, other| one.number().total_cmp(&other.number()));
+                out.add(&[&same[0].kind], largest);
             }
         })
     }
@@ -199,6 +200,17 @@ impl Samples {
 /// Returns the value of a number or of a flag: 1 or 0.
 pub(super) fn whole(number: impl Into<u64>) -> Value {
     Some(MetricValue::Whole(number.into()))
+}
+
+impl MetricValue {
+    /// Returns the number, to compare it. That of a histogram is its sum.
+    fn number(&self) -> f64 {
+        match self {
+            MetricValue::Whole(number) => *number as f64,
+            MetricValue::Real(number) => *number,
+            MetricValue::Histogram(values) => values.sum,
+        }
+    }
 }
 
 /// Returns the value of a number that need not be whole, if there is one.

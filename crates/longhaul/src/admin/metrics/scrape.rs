@@ -51,6 +51,7 @@ pub(crate) fn gather(source: &Source, status: Status) -> Scrape {
     let mut tunnels: Vec<TunnelScrape> = served.iter().map(tunnel).collect();
     let snapshot = collect::snapshot(source, status, &served);
     for flow in &snapshot.flows {
+        // By name, as `collect::tunnels` sorts them.
         let Ok(at) = tunnels.binary_search_by(|tunnel| tunnel.name.cmp(&flow.tunnel)) else { continue };
         let legs = tunnels[at].legs.iter_mut().zip([&flow.accept, &flow.dial]);
         legs.for_each(|(sums, leg)| leg.iter().for_each(|leg| sums.add(leg)));
