@@ -93,7 +93,7 @@ const ADVICE: &[(&str, &str)] = &[
     ),
     (
         "check-timeout",
-        "it is gone, because a check waits for check_interval, at least 1s and at most 3s; delete the line",
+        "it is gone, because a check has the time of check_interval: tcp 1s to 3s, verify 5s to 1min; delete the line",
     ),
     (
         "fork",

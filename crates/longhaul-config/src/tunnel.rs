@@ -127,10 +127,12 @@ impl Check {
     /// No checks, and the default times of checks. A dead hop is down after 15 s; its dials eject it before, if there are any.
     pub const NONE: Check = Check { by: None, interval: Duration::from_secs(5), rise: 2, fall: 3 };
 
-    /// Returns the time that a hop has to answer a check: the interval, but at least 1 s, the first round trips of a WAN, and at
-    /// most 3 s. The kernel sends a lost SYN again after 1 s (RFC 6298 2.1), so in 3 s a check survives one.
+    /// Returns the time that a check has: the interval, within bounds. A connection has at least 1 s, the first round trip of any WAN,
+    /// and at most 3 s: the kernel sends a lost SYN again after 1 s (RFC 6298 2.1), so a check then survives one. A probe has at least
+    /// 5 s, because it takes six round trips and its relays dial, and at most 1 min.
     pub fn timeout(&self) -> Duration {
-        self.interval.clamp(Duration::from_secs(1), Duration::from_secs(3))
+        let (least, most) = if self.by == Some(CheckBy::Verify) { (5, 60) } else { (1, 3) };
+        self.interval.clamp(Duration::from_secs(least), Duration::from_secs(most))
     }
 }
 
@@ -249,5 +251,21 @@ impl fmt::Display for NextHop {
             _ if host.contains(':') => write!(f, "[{host}]:{port}"),
             _ => write!(f, "{host}:{port}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A probe over a satellite (600 ms) takes 3.6 s and more.
+    #[test]
+    fn a_check_has_its_interval_within_bounds_and_a_probe_has_longer() {
+        let time = |by, milliseconds| {
+            let interval = Duration::from_millis(milliseconds);
+            Check { by: Some(by), interval, ..Check::NONE }.timeout().as_millis()
+        };
+        assert_eq!([100, 1000, 2000, 5000].map(|ms| time(CheckBy::Tcp, ms)), [1000, 1000, 2000, 3000]);
+        assert_eq!([1000, 5000, 20_000, 3_600_000].map(|ms| time(CheckBy::Verify, ms)), [5000, 5000, 20_000, 60_000]);
     }
 }
