@@ -90,36 +90,43 @@ fn explain(text: &str, line: &Line<'_>) -> Option<Mistake> {
         };
     }
     if trimmed.starts_with('[') && !trimmed.contains('=') {
-        return header(line);
+        return repeated(text, line).or_else(|| half_closed(line));
     }
     let (key, given) = trimmed.split_once('=').map(|(key, given)| (key.trim(), without_comment(given)))?;
-    let written = format!("{key} = {}", quoted(given)?);
+    let meant = quoted(given)?;
+    let written = format!("{key} = {meant}");
     let equals = line.text.find('=').map_or(0, |equals| equals + 1);
     let blanks = line.text[equals..].len() - line.text[equals..].trim_start().len();
-    let text = format!("{NEEDS_QUOTES}: write {}", shown(&written));
+    let text = match SWITCH_WORDS.contains(&given.to_ascii_lowercase().as_str()) {
+        // The key may want a text: user-timeout = "off".
+        true => format!("{} = {given}: write true or false; if a text is meant, write {meant}", shown(key)),
+        false => format!("{NEEDS_QUOTES}: write {}", shown(&written)),
+    };
     let is_right = DeTable::parse(&written).is_ok();
     is_right.then_some(Mistake { at: line.start + equals + blanks, text, is_last: false })
 }
 
-/// Explains a header without one of its brackets (`[tunnel`, `[[tunnel]`), or one that is whole and can only be there twice.
-fn header(line: &Line<'_>) -> Option<Mistake> {
-    let inside = without_comment(line.text.trim());
-    let name = inside.trim_matches(['[', ']', ' ']);
+/// Explains the header of a table that has one above, too.
+fn repeated(text: &str, line: &Line<'_>) -> Option<Mistake> {
+    let header = without_comment(line.text.trim());
+    let name = header.strip_prefix('[')?.strip_suffix(']').filter(|name| !name.starts_with('['))?;
+    let above = text.get(..line.start)?.lines().map(|row| without_comment(row.trim()));
+    let is_above = above.map(|row| row.trim_matches(['[', ']'])).any(|row| row == name);
+    let name = is_above.then(|| shown(name.trim()))?;
+    let text = format!("the file already has a table {name}; if several are meant, write each as [[{name}]]");
+    // The keys below it are there twice, too.
+    Some(Mistake { is_last: true, ..line.mistake(text) })
+}
+
+/// Explains a header without one of its brackets: `[tunnel`, `[[tunnel]`.
+fn half_closed(line: &Line<'_>) -> Option<Mistake> {
+    let header = without_comment(line.text.trim());
+    let name = header.trim_matches(['[', ']', ' ']);
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    let name = is_name.then(|| shown(name))?;
-    match (inside.matches('[').count(), inside.matches(']').count()) {
-        // The keys below it are there twice, too.
-        (1, 1) => Some(Mistake {
-            is_last: true,
-            ..line
-                .mistake(format!("the file already has a table {name}; if several are meant, write each as [[{name}]]"))
-        }),
-        (open, closed) if open == closed => None,
-        (open, closed) => {
-            let (left, right) = if open.max(closed) > 1 { ("[[", "]]") } else { ("[", "]") };
-            Some(line.mistake(format!("a table begins with its name in brackets; write {left}{name}{right}")))
-        }
-    }
+    let (open, closed) = (header.matches('[').count(), header.matches(']').count());
+    let (left, right) = if open.max(closed) > 1 { ("[[", "]]") } else { ("[", "]") };
+    let text = || format!("a table begins with its name in brackets; write {left}{}{right}", shown(name));
+    (is_name && open != closed).then(|| line.mistake(text()))
 }
 
 /// Returns a value without quotes as it was meant: in quotes, also each text of a list. `None` if it has quotes, or is no text.
@@ -152,9 +159,19 @@ fn open_list(text: &str, line: &Line<'_>) -> Option<usize> {
 
 /// Returns how many more brackets of lists a line begins than it ends, outside of texts and comments.
 fn brackets(line: &str) -> i64 {
-    let outside: String = line.split(['"', '\'']).step_by(2).collect();
-    let code = outside.split('#').next().unwrap_or_default();
-    code.matches('[').count() as i64 - code.matches(']').count() as i64
+    let (mut quote, mut depth) = (None, 0);
+    for char in line.chars() {
+        match (quote, char) {
+            (Some(end), _) if char == end => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(char),
+            (None, '#') => break,
+            (None, '[') => depth += 1,
+            (None, ']') => depth -= 1,
+            (None, _) => {}
+        }
+    }
+    depth
 }
 
 /// Returns `text` without the comment at its end.
@@ -171,6 +188,8 @@ fn shown(text: &str) -> String {
 }
 
 const NEEDS_QUOTES: &str = "a text needs quotes";
+/// What people write for `true` and `false`, in lower case.
+const SWITCH_WORDS: [&str; 6] = ["true", "yes", "on", "false", "no", "off"];
 /// The longest text in bytes that is shown in quotes.
 const TEXT_MAX: usize = 300;
 /// Maximum number of mistakes reported. More are of no use to a reader.
