@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn refused(path: &Path) -> String {
     let user = fs::metadata("/proc/self").map(|own| own.uid());
     let who = user.as_ref().map_or("this user".into(), |uid| person(*uid));
-    let Some((path, found, (letter, bit))) = closed(path) else {
+    let Some(Closed { path, found, missing }) = closed(path) else {
         return format!("{who} may not read it; read it as root");
     };
     let (shown, mode) = (path.display(), found.permissions().mode() & 0o7777);
@@ -16,27 +16,41 @@ pub(super) fn refused(path: &Path) -> String {
     let is_owner = user.is_ok_and(|uid| uid == found.uid());
     let (class, shift) = if is_owner { ('u', 6) } else { ('o', 0) };
     let refusal = format!("{who} may not read it; {shown} belongs to {owner} with mode {mode:04o}");
-    match mode >> shift & bit {
-        0 => format!("{refusal}; run as root: chmod {class}+{letter} {shown}"),
+    match mode >> shift & missing.bit {
+        0 => format!("{refusal}; run as root: chmod {class}+{} {shown}", missing.letter),
         // The mode allows it, so chmod would not help.
         _ => format!("{refusal}, which allows it: look for an ACL (getfacl {shown}), SELinux or AppArmor"),
     }
 }
 
-/// A right: its letter for chmod(1), and its bit among the three bits of a class (user, group, others).
-type Right = (char, u32);
+/// A right to a file or a directory.
+struct Right {
+    /// Its letter for chmod(1).
+    letter: char,
+    /// Its bit among the three bits of a class (user, group, others).
+    bit: u32,
+}
 
 /// Right to read a file.
-const READ: Right = ('r', 4);
+const READ: Right = Right { letter: 'r', bit: 4 };
 /// Right to enter a directory.
-const ENTER: Right = ('x', 1);
+const ENTER: Right = Right { letter: 'x', bit: 1 };
 
-/// Returns the file itself, or the first directory above it that this process cannot enter, and the missing right.
-fn closed(path: &Path) -> Option<(PathBuf, Metadata, Right)> {
+/// A file or a directory that this process has no right to.
+struct Closed {
+    path: PathBuf,
+    /// Its owner and its mode.
+    found: Metadata,
+    missing: Right,
+}
+
+/// Returns the file itself, or the first directory above it that this process cannot enter.
+fn closed(path: &Path) -> Option<Closed> {
     // path_resolution(7): stat needs no right on the file itself, but x on every directory above it.
     let path = std::path::absolute(path).ok()?;
     let (nth, found) = path.ancestors().enumerate().find_map(|(nth, path)| Some((nth, fs::metadata(path).ok()?)))?;
-    Some((path.ancestors().nth(nth)?.into(), found, if nth == 0 { READ } else { ENTER }))
+    let missing = if nth == 0 { READ } else { ENTER };
+    Some(Closed { path: path.ancestors().nth(nth)?.into(), found, missing })
 }
 
 /// Describes the user `uid`: `user longhaul (uid 61234, a dynamic user of systemd)`.
