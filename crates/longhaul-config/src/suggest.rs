@@ -104,7 +104,10 @@ const ADVICE: &[(&str, &str)] = &[
     ("linger", "not needed: SO_LINGER is 0 on both legs, so a truncated stream ends in a reset"),
     ("reuseaddr", "not needed: a listener always has SO_REUSEADDR"),
     ("sourceport", "with one fixed source port, only one flow could exist; leave it out"),
-    ("syn-retries", "it is gone, because connect_timeout limits the time of a dial; delete it"),
+    (
+        "syn-retries",
+        "it is gone: connect_timeout limits a dial, and net.ipv4.tcp_synack_retries the accept leg; delete it",
+    ),
     ("syncnt", "`--connect-timeout` limits the time of a dial (in a file: `connect_timeout`)"),
     ("tos", "`tos=T` is dscp, T divided by 4: tos=184 is dscp=46 (ef)"),
 ];
