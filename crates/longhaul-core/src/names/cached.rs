@@ -41,8 +41,8 @@ pub struct Absence {
     pub since: Instant,
     /// Which of the two.
     pub why: String,
-    /// Time until which that is good. Somebody may add the name, so the caller must [ask](Cached::ask) again then, also without
-    /// a flow.
+    /// Time at which the absence expires. The caller must [ask](Cached::ask) again then, even without a flow, because the name may
+    /// have been added.
     pub until: Instant,
 }
 
