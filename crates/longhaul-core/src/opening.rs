@@ -10,7 +10,7 @@
 //! decide. A header and what follows it are two questions, the second one about the bytes behind the header.
 
 use crate::proxy_header::{self, Accepts, Bad, Header};
-use crate::wire::{Fault, probe};
+use crate::wire::probe::{self, Fault};
 use std::time::{Duration, Instant};
 
 /// The kind of a preface, with its fields. A new kind is a variant here, a row of `ROWS`, and what answers it.

@@ -58,7 +58,6 @@
 //! | ---: | ---: | --- |
 //! | 36 | 32 | HMAC-SHA256 |
 
-use crate::wire::Fault;
 use crate::wire::probe::{Nonce, VERSION};
 use crate::wire::proof::{Challenge, Mac};
 
@@ -87,38 +86,38 @@ pub enum Frame {
     Proof(Proof),
 }
 
-/// Result of a relay's dial. The order is that of the numbers in a report.
+/// Result of a relay's dial, with its number in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dial {
     /// The next hop or the final host answered.
-    Connected,
+    Connected = 0,
     /// It answered with RST.
-    Refused,
+    Refused = 1,
     /// It did not answer in time.
-    NoAnswer,
+    NoAnswer = 2,
     /// Another error, such as a name that cannot be resolved.
-    Failed,
+    Failed = 3,
     /// It was not dialled (`verify_final = false`).
-    NotDialled,
+    NotDialled = 4,
     /// Its port did not answer in time, and its host answered otherwise.
-    PortSilent,
+    PortSilent = 5,
 }
 
-/// Next step of a relay after its report. The order is that of the numbers in a report.
+/// Next step of a relay after its report, with its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Echoes the bytes that come.
-    Echo,
+    Echo = 0,
     /// Has passed the preface on.
-    PassedOn,
+    PassedOn = 1,
     /// Ends the connection: its dial failed.
-    DialFailed,
+    DialFailed = 2,
     /// Ends the connection: it answers no more probes at the moment.
-    Busy,
+    Busy = 3,
     /// Ends the connection: it does not pass this probe on (`verify_hops`).
-    NotPassedOn,
+    NotPassedOn = 4,
     /// Ends the connection: the prober has not proved the shared key.
-    Unproven,
+    Unproven = 5,
 }
 
 /// The report of one relay.
@@ -170,6 +169,17 @@ pub struct Proof {
     pub nonce: Nonce,
     /// Depends on the key and on the challenge.
     pub mac: Mac,
+}
+
+/// Why a frame cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is of another version.
+    Version(u8),
+    /// Its checksum is wrong.
+    Checksum,
+    /// Its length does not fit its kind, or a field has no meaning.
+    Form,
 }
 
 impl Frame {
@@ -246,8 +256,8 @@ impl Report {
         Ok(Report {
             nonce,
             hops,
-            dial: *DIALS.get(usize::from(dial)).ok_or(Fault::Form)?,
-            next: *NEXTS.get(usize::from(next)).ok_or(Fault::Form)?,
+            dial: *DIALS.iter().find(|known| **known as u8 == dial).ok_or(Fault::Form)?,
+            next: *NEXTS.iter().find(|known| **known as u8 == next).ok_or(Fault::Form)?,
             clock_us: u64::from_be_bytes(fields.take()?),
             dial_us: u32::from_be_bytes(fields.take()?),
             rtt_us: u32::from_be_bytes(fields.take()?),
@@ -334,11 +344,11 @@ impl Frames {
     }
 }
 
-/// The dial results by their numbers.
+/// All dial results.
 const DIALS: [Dial; 6] =
     [Dial::Connected, Dial::Refused, Dial::NoAnswer, Dial::Failed, Dial::NotDialled, Dial::PortSilent];
 
-/// The next steps by their numbers.
+/// All next steps.
 const NEXTS: [Next; 6] = [Next::Echo, Next::PassedOn, Next::DialFailed, Next::Busy, Next::NotPassedOn, Next::Unproven];
 
 const REPORT: u8 = 1;
@@ -435,6 +445,43 @@ mod tests {
             // In the magic it hides the frame. A larger length waits for more.
             let found = found(&bytes);
             prop_assert!(found.as_ref().map_or(true, Vec::is_empty), "{:?}", found);
+        }
+    }
+
+    /// The bytes are from the tables of docs/protocol.md.
+    #[test]
+    fn a_report_has_the_bytes_of_the_protocol() {
+        let report = Report {
+            nonce: *b"0123456789abcdef",
+            hops: 3,
+            dial: Dial::PortSilent,
+            next: Next::DialFailed,
+            clock_us: 0x0102_0304_0506_0708,
+            dial_us: 0x1112_1314,
+            rtt_us: 0x2122_2324,
+            echo_bytes: 0x3132_3334,
+            name: "far".into(),
+            version: "0.1.0".into(),
+            next_hop: String::new(),
+            why: "no answer".into(),
+        };
+        let bytes = b"\xfdlonghaul\r\n\x1a\0v!\xfe\x01\x01\x00\x550123456789abcdef\
+            \x03\x05\x02\x00\x01\x02\x03\x04\x05\x06\x07\x08\x11\x12\x13\x14\x21\x22\x23\x24\x31\x32\x33\x34\
+            \x03far\x050.1.0\x00\x09no answer\
+            \x61\x64\x46\x16";
+        assert_eq!(Frame::Report(report.clone()).bytes(), bytes);
+        assert_eq!(found(bytes), Ok(vec![Frame::Report(report.clone())]));
+        let numbers = [
+            (0, Dial::Connected, Next::Echo),
+            (1, Dial::Refused, Next::PassedOn),
+            (2, Dial::NoAnswer, Next::DialFailed),
+            (3, Dial::Failed, Next::Busy),
+            (4, Dial::NotDialled, Next::NotPassedOn),
+            (5, Dial::PortSilent, Next::Unproven),
+        ];
+        for (number, dial, next) in numbers {
+            let bytes = Frame::Report(Report { dial, next, ..report.clone() }).bytes();
+            assert_eq!(bytes[37..39], [number; 2], "{dial:?}, {next:?}");
         }
     }
 

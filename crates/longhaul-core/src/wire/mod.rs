@@ -6,16 +6,3 @@
 pub mod answer;
 pub mod probe;
 pub mod proof;
-
-/// Why a preface or a frame cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// It is of another version.
-    Version(u8),
-    /// Its checksum is wrong.
-    Checksum,
-    /// A field of the preface is out of range.
-    Range,
-    /// The length of the frame does not fit its kind, or a field has no meaning.
-    Form,
-}

@@ -30,8 +30,6 @@
 //! A length that begins with the magic's bytes would be 64,876 (2 bytes, big-endian), 4.2 GB (4 bytes, big-endian) or 1.8 GB
 //! (4 bytes, little-endian), each followed by `nghaul`.
 
-use crate::wire::Fault;
-
 /// The first bytes of a probe. CR, LF, SUB and NUL make the magic unlike any line of text.
 pub const MAGIC: [u8; 16] = *b"\xfdlonghaul\r\n\x1a\0v?\xfe";
 
@@ -59,6 +57,17 @@ pub struct Preface {
     pub echo_bytes: u32,
     /// The nonce, which each answer repeats.
     pub nonce: Nonce,
+}
+
+/// Why a preface cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is of another version.
+    Version(u8),
+    /// Its checksum is wrong.
+    Checksum,
+    /// A field is out of range.
+    Range,
 }
 
 /// Reads the preface in `first`, the bytes of a connection that begins with [`MAGIC`]. Returns `None` if it is not whole. More bytes

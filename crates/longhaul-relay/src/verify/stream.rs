@@ -1,8 +1,7 @@
 //! The prober's connection: bytes with a time limit, and the frames among them.
 
 use longhaul_core::health::{Cause, Stage, Trouble};
-use longhaul_core::wire::Fault;
-use longhaul_core::wire::answer::{Frame, Frames, Next, Report};
+use longhaul_core::wire::answer::{Fault, Frame, Frames, Next, Report};
 use longhaul_units::show_duration;
 use std::io;
 use std::time::Duration;
