@@ -72,6 +72,26 @@ fn every_row_reads_its_own_default_and_example() {
     PROBE.iter().for_each(|row| read(row, row.example, &mut Probe::default()));
 }
 
+/// The fuzz target begins with these files, too.
+#[test]
+fn the_files_with_every_key_and_every_option_have_every_row() {
+    let whole = include_str!("../../tests/config/good/every-key.toml");
+    let (daemon, below) = whole.split_once("[admin]").expect("[admin]");
+    let (admin, below) = below.split_once("[probe]").expect("[probe]");
+    let (probe, tunnel) = below.split_once("[[tunnel]]").expect("[[tunnel]]");
+    let has = |part: &str, name: &str| part.lines().any(|line| line.starts_with(&format!("{name} = ")));
+    DAEMON.iter().for_each(|row| assert!(has(daemon, row.name), "{}", row.name));
+    ADMIN.iter().for_each(|row| assert!(has(admin, row.name), "[admin] {}", row.name));
+    PROBE.iter().for_each(|row| assert!(has(probe, row.name), "[probe] {}", row.name));
+    TUNNEL.iter().for_each(|row| assert!(has(tunnel, row.name), "[[tunnel]] {}", row.name));
+    let whole = include_str!("../../tests/config/good/every-option.toml");
+    let (accept, dial) = whole.split_once("[tunnel.dial]").expect("[tunnel.dial]");
+    for row in options::ROWS {
+        let is_there = row.legs.iter().any(|leg| has(if *leg == Leg::Accept { accept } else { dial }, row.key));
+        assert!(is_there, "{} of {:?}", row.key, row.legs);
+    }
+}
+
 fn default(default: KeyDefault) -> &'static str {
     if let KeyDefault::Value(value) = default { value } else { "" }
 }
