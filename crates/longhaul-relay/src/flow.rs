@@ -150,7 +150,7 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
 fn connected(Live { flow, .. }: &Live, Dialled { stream, hop, address, early }: Dialled) -> Arc<Stream> {
     let dial = Arc::new(stream);
     flow.connected(hop, address, &dial);
-    flow.carried(Leg::Accept, early as u64);
+    flow.set_carried(Leg::Accept, early as u64);
     debug!(
         flow = flow.number,
         tunnel = %flow.tunnel.name,

@@ -134,7 +134,7 @@ impl Shared {
     /// Returns the tunnels of the live flows, by name; for each name that of the oldest flow.
     pub(super) fn tunnels_of_flows(&self) -> HashMap<String, Arc<Tunnel>> {
         let mut tunnels = HashMap::new();
-        self.registry.each(|flow| {
+        self.registry.visit_all(|flow| {
             if !tunnels.contains_key(&flow.tunnel.name) {
                 tunnels.insert(flow.tunnel.name.clone(), flow.tunnel.clone());
             }

@@ -139,7 +139,7 @@ impl Tracker {
         self.numbers.clear();
         let members = up.into_iter().zip(down).map(|(up, down)| [up, down]);
         let mut known: HashMap<u64, [Member; 2]> = flows.iter().map(|flow| flow.number).zip(members).collect();
-        self.shared.clone().registry.each(|flow| {
+        self.shared.clone().registry.visit_all(|flow| {
             if flow.is_connected() && !flow.has_ended() {
                 self.follow_for(flow, before, known.remove(&flow.number), now);
             }
@@ -157,7 +157,7 @@ impl Tracker {
             Leg::ALL.into_iter().for_each(|sink| pace(flow, sink, own));
         }
         if let Some(rule) = has_look {
-            let begin = |source| Member::begin(rule, own, now, flow.taken(source), own);
+            let begin = |source| Member::begin(rule, own, now, flow.carried(source), own);
             let members = known.unwrap_or_else(|| sources(flow).map(begin));
             self.add(flow.clone(), members.map(|member| member.below(rule, own)));
         }
@@ -221,7 +221,7 @@ impl Tracker {
 
 /// Samples the direction of `flow` out of `source`.
 fn sample(flow: &Flow, source: Leg, member: &Member) -> Sample {
-    let taken = flow.taken(source);
+    let taken = flow.carried(source);
     // Read after `taken`, so that bytes that move meanwhile count as unsent, and are sent at the next look.
     let waits = |flow: &Flow| unsent(flow.stream(source.other())?.as_fd()).ok();
     let unsent = if taken == member.sent() { 0 } else { waits(flow).unwrap_or(0) };

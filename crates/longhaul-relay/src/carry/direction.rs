@@ -141,7 +141,7 @@ impl<'a> Direction<'a> {
         let polled = self.poll_with(cx, scratch);
         // In every case, because the next pump on this worker overwrites the scratch buffer.
         self.buffer.keep(scratch);
-        self.legs.flow.carried(self.source, self.pump.moved());
+        self.legs.flow.set_carried(self.source, self.pump.moved());
         polled
     }
 

@@ -259,7 +259,7 @@ impl<'a> Control<'a> {
         let sent = ready!(polled).map_err(|err| (leg, err))?;
         self.session.sent(side(leg), sent, now());
         self.sent[side(source)] += sent as u64;
-        self.legs.flow.carried(source, self.sent[side(source)]);
+        self.legs.flow.set_carried(source, self.sent[side(source)]);
         Poll::Ready(Ok(()))
     }
 

@@ -171,12 +171,12 @@ impl Flow {
     }
 
     /// Records that the sink of the direction out of `source` has taken `bytes` so far.
-    pub(crate) fn carried(&self, source: Leg, bytes: u64) {
+    pub(crate) fn set_carried(&self, source: Leg, bytes: u64) {
         self.carried[source as usize].store(bytes, Relaxed);
     }
 
     /// Returns the number of bytes that the sink of the direction out of `source` has taken so far.
-    pub(crate) fn taken(&self, source: Leg) -> u64 {
+    pub(crate) fn carried(&self, source: Leg) -> u64 {
         self.carried[source as usize].load(Relaxed)
     }
 
@@ -222,7 +222,7 @@ impl Flow {
 
     /// Returns the number of bytes that it has carried so far.
     pub(crate) fn tally(&self) -> Tally {
-        Tally { up: self.taken(Leg::Accept), down: self.taken(Leg::Dial) }
+        Tally { up: self.carried(Leg::Accept), down: self.carried(Leg::Dial) }
     }
 
     /// Returns the next hop that answered, and its address.

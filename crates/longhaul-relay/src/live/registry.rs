@@ -100,12 +100,12 @@ impl Registry {
     }
 
     /// Visits every live flow, the oldest first. A flow that begins or ends meanwhile may be visited or not.
-    pub(crate) fn each(&self, visit: impl FnMut(&Arc<Flow>)) {
-        self.some(0, usize::MAX, visit);
+    pub(crate) fn visit_all(&self, visit: impl FnMut(&Arc<Flow>)) {
+        self.visit_from(0, usize::MAX, visit);
     }
 
     /// Visits up to `max` of the oldest flows from number `from` on. Returns the number from which to go on: 0 after the last flow.
-    pub(crate) fn some(&self, mut from: u64, max: usize, mut visit: impl FnMut(&Arc<Flow>)) -> u64 {
+    pub(crate) fn visit_from(&self, mut from: u64, max: usize, mut visit: impl FnMut(&Arc<Flow>)) -> u64 {
         let mut left = max;
         while left > 0 {
             let take = left.min(CHUNK);
@@ -127,7 +127,7 @@ impl Registry {
     /// Cuts every flow, including those that begin from now on.
     pub(crate) fn cut_all(&self) {
         lock(&self.lists).is_cut = true;
-        self.each(|flow| flow.cut.give(Order::All));
+        self.visit_all(|flow| flow.cut.give(Order::All));
     }
 
     /// Tells the sweep that an idle flow moves bytes again.
@@ -188,12 +188,12 @@ mod tests {
             (0..FLOWS).map(|_| registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &leg)).collect();
         registry.remove(&flows[0]);
         let mut numbers = Vec::new();
-        registry.each(|flow| numbers.push(flow.number));
+        registry.visit_all(|flow| numbers.push(flow.number));
         assert_eq!(numbers, (2..=FLOWS).collect::<Vec<u64>>());
         let mut some = Vec::new();
-        assert_eq!(registry.some(3, 300, |flow| some.push(flow.number)), 303);
+        assert_eq!(registry.visit_from(3, 300, |flow| some.push(flow.number)), 303);
         assert_eq!(some, (3..303).collect::<Vec<u64>>());
-        assert_eq!(registry.some(303, usize::MAX, |_| {}), 0, "the last flow was visited");
+        assert_eq!(registry.visit_from(303, usize::MAX, |_| {}), 0, "the last flow was visited");
         assert!(!registry.kill(1) && registry.kill(2));
         registry.cut_all();
         assert_eq!(flows[1].cut.given().await, How::Killed);
@@ -210,8 +210,8 @@ mod tests {
         let (counters, other) = (Arc::<Counters>::default(), Arc::default());
         let flows = [1, 2].map(|bytes| {
             let flow = registry.add(tunnel.clone(), &counters, tunnel.listen, &leg);
-            flow.carried(Leg::Accept, bytes);
-            flow.carried(Leg::Dial, 10 * bytes);
+            flow.set_carried(Leg::Accept, bytes);
+            flow.set_carried(Leg::Dial, 10 * bytes);
             flow
         });
         let all = Tally { up: 3, down: 30 };

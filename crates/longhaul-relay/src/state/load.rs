@@ -53,7 +53,7 @@ impl Load {
     /// Counts the flows of `registry` by address. Makes no system call. Locks the registry as a view does.
     pub(super) fn count(&mut self, registry: &Registry) {
         let mut dialled: BTreeMap<(Option<IpAddr>, SocketAddr), u64> = BTreeMap::new();
-        registry.each(|flow| {
+        registry.visit_all(|flow| {
             if let Some((_, address)) = flow.next_hop() {
                 *dialled.entry((flow.tunnel.source, address)).or_default() += 1;
             }

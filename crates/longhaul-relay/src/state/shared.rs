@@ -162,14 +162,14 @@ impl Relay {
     /// thousands of flows that takes tens of milliseconds, so call it from no thread that carries flows.
     pub fn flows(&self) -> Vec<FlowState> {
         let mut states = Vec::new();
-        self.registry.each(|flow| states.push(flow.state()));
+        self.registry.visit_all(|flow| states.push(flow.state()));
         states
     }
 
     /// Observes the legs of up to `max` of the oldest live flows from number `from` on, for the distributions of their tunnels: two
     /// system calls for each flow. Returns the number from which to go on: 0 after the last flow.
     pub fn sample_legs(&self, from: u64, max: usize) -> u64 {
-        self.registry.some(from, max, |flow| flow.sample())
+        self.registry.visit_from(from, max, |flow| flow.sample())
     }
 
     /// Cuts flow `number` with RST on both legs. Returns whether it exists.
