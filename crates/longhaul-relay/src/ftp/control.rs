@@ -178,8 +178,8 @@ impl<'a> Control<'a> {
             match self.session.poll(now())? {
                 Action::Open(opening) => self.session.opened(self.data.open(opening)),
                 Action::Begin => self.data.begin(),
-                Action::Transfer(transfer) => self.data.naming().transfer = Some(transfer),
-                Action::RefusedTransfer => self.data.naming().is_refused = true,
+                Action::Transfer(transfer) => self.data.facts().transfer = Some(transfer),
+                Action::RefusedTransfer => self.data.facts().is_refused = true,
                 Action::LacksData => self.data.lacks_data(),
                 Action::Refused(why) => self.data.refused(&why),
                 Action::Encrypted => say_encrypted(self.legs),

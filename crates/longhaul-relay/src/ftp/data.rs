@@ -5,7 +5,7 @@ use super::fetch::Fetch;
 use super::meeting::{Awaited, Meeting};
 use super::places::{Place, Places};
 use super::ports;
-use crate::live::data_peer::Naming;
+use crate::live::data_peer::TransferFacts;
 use crate::lock::lock;
 use crate::state::legs::Legs;
 use crate::state::served_tunnel::{DATA_CONNECTIONS, ServedTunnel};
@@ -39,8 +39,8 @@ pub(super) struct DataConnections {
     latest: Option<Open>,
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
-    /// The command that uses the latest one.
-    naming: Arc<Mutex<Naming>>,
+    /// What was said about the transfer of the latest one.
+    facts: Arc<Mutex<TransferFacts>>,
     /// Starts the flow of a data connection.
     start: fn(NewFlow),
 }
@@ -104,7 +104,7 @@ impl DataConnections {
             places,
             latest: None,
             arriving: None,
-            naming: Arc::default(),
+            facts: Arc::default(),
             start,
         })
     }
@@ -223,7 +223,7 @@ impl DataConnections {
             relay: self.relay.clone(),
             tunnel: Arc::new(self.tunnel.beside(tunnel)),
             place,
-            naming: self.naming.clone(),
+            facts: self.facts.clone(),
             from,
             start: self.start,
         }
@@ -246,7 +246,7 @@ impl DataConnections {
 
     /// Begins the next one. Closes what waits for the one before. Returns its place.
     fn begin_next(&mut self) -> Result<Place, String> {
-        (self.latest, self.naming) = (None, Arc::default());
+        (self.latest, self.facts) = (None, Arc::default());
         self.places.one()
     }
 
@@ -301,9 +301,9 @@ impl DataConnections {
         }
     }
 
-    /// Returns what is known of the command that uses the latest one.
-    pub(super) fn naming(&self) -> MutexGuard<'_, Naming> {
-        lock(&self.naming)
+    /// Returns what was said about the transfer of the latest one.
+    pub(super) fn facts(&self) -> MutexGuard<'_, TransferFacts> {
+        lock(&self.facts)
     }
 
     /// Notes that the server says that the transfer does not have the latest one.
@@ -337,7 +337,7 @@ impl DataConnections {
 
 impl Drop for DataConnections {
     fn drop(&mut self) {
-        self.naming().is_over = true;
+        self.facts().is_over = true;
     }
 }
 

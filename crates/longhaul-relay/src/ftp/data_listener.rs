@@ -6,7 +6,7 @@ use crate::leg::accept_loop;
 use crate::leg::setup;
 use crate::leg::stream::{Stream, watched};
 use crate::live::client::Client;
-use crate::live::data_peer::{DataPeer, Met, Naming};
+use crate::live::data_peer::{DataPeer, Met, TransferFacts};
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_core::ftp::{Refused, Rules, Side};
@@ -36,7 +36,7 @@ pub(super) struct Prepared {
     /// The tunnel that is made for the data connection.
     pub(super) tunnel: Arc<ServedTunnel>,
     pub(super) place: Place,
-    pub(super) naming: Arc<Mutex<Naming>>,
+    pub(super) facts: Arc<Mutex<TransferFacts>>,
     /// The side from which the data connection comes.
     pub(super) from: Side,
     /// Starts the flow. Passed in, because a flow also begins this module.
@@ -47,10 +47,10 @@ impl Prepared {
     /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. `met` is the one with the other side, if it need
     /// not be dialled. Returns a receiver that becomes true, or closes, when the dial to the other side has ended.
     pub(super) fn start(self, accept: Stream, peer: SocketAddr, met: Option<Met>) -> watch::Receiver<bool> {
-        let Prepared { relay, tunnel, place, naming, from, start } = self;
+        let Prepared { relay, tunnel, place, facts, from, start } = self;
         let (has_dialled, dialled) = watch::channel(false);
         let (address, is_server, met) = (peer, from == Side::Server, Mutex::new(met));
-        let client = Client::Data(Box::new(DataPeer { address, is_server, naming, has_dialled, met }));
+        let client = Client::Data(Box::new(DataPeer { address, is_server, facts, has_dialled, met }));
         start(NewFlow { relay, tunnel, accept, client, place });
         dialled
     }
@@ -247,7 +247,7 @@ mod tests {
             relay: relay.clone(),
             tunnel: tunnel.clone(),
             place: places.one().unwrap(),
-            naming: Arc::default(),
+            facts: Arc::default(),
             from: side,
             start: |_| panic!("nobody came"),
         };

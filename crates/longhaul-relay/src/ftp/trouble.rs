@@ -1,6 +1,6 @@
 //! Tells of data connections whose dial failed, which views show as the problem of their tunnel.
 
-use crate::live::data_peer::Naming;
+use crate::live::data_peer::TransferFacts;
 use crate::live::failure_kind::FailureKind;
 use crate::live::flow::Flow;
 use crate::lock::lock;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 /// A refused dial may be no problem. A server that refuses a transfer closes its port, and our dial may come later than that. So the
 /// reply to the transfer is awaited for a moment. The ports of a client that has left refuse, too.
 pub(crate) fn note_failed_dial(tunnel: &Arc<ServedTunnel>, flow: &Flow, unanswered: &Unanswered) {
-    let Some(naming) = flow.client.naming().cloned() else { return };
+    let Some(facts) = flow.client.transfer_facts().cloned() else { return };
     let (tunnel, what) = (tunnel.clone(), format!("dial failed: {}", unanswered.why));
     if unanswered.kind != FailureKind::Refused {
         note(&tunnel, what);
@@ -24,8 +24,8 @@ pub(crate) fn note_failed_dial(tunnel: &Arc<ServedTunnel>, flow: &Flow, unanswer
     let is_turned = flow.client.is_turned();
     tokio::spawn(async move {
         sleep(REPLY_TIME).await;
-        let is_expected = |naming: &Naming| if is_turned { naming.is_over } else { naming.is_refused };
-        if !is_expected(&lock(&naming)) {
+        let is_expected = |facts: &TransferFacts| if is_turned { facts.is_over } else { facts.is_refused };
+        if !is_expected(&lock(&facts)) {
             note(&tunnel, what);
         }
     });
@@ -52,16 +52,16 @@ mod tests {
     use tokio::sync::watch;
 
     /// Returns the problem three seconds after a dial that failed, and its count.
-    async fn told(kind: FailureKind, is_server: bool, before: fn(&mut Naming)) -> (Option<String>, u64) {
+    async fn told(kind: FailureKind, is_server: bool, before: fn(&mut TransferFacts)) -> (Option<String>, u64) {
         let relay = Relay::new(1000);
         let (accept, peer) = stream::pair();
-        let (naming, address) = (Arc::<Mutex<Naming>>::default(), peer.local_addr().unwrap());
+        let (facts, address) = (Arc::<Mutex<TransferFacts>>::default(), peer.local_addr().unwrap());
         let (has_dialled, met) = (watch::channel(false).0, Mutex::new(None));
-        let client = Client::Data(Box::new(DataPeer { address, is_server, naming: naming.clone(), has_dialled, met }));
+        let client = Client::Data(Box::new(DataPeer { address, is_server, facts: facts.clone(), has_dialled, met }));
         let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("files", address, Vec::new())));
         let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, client, &Arc::new(accept));
         note_failed_dial(&tunnel, &flow, &Unanswered { why: "10.20.20.20:6899".into(), kind, address: None });
-        before(&mut lock(&naming));
+        before(&mut lock(&facts));
         sleep(Duration::from_secs(3)).await;
         (tunnel.data_problem.view().map(|view| view.what), tunnel.counters.ftp_unused.load(Relaxed))
     }
@@ -71,9 +71,9 @@ mod tests {
         let problem = (Some("dial failed: 10.20.20.20:6899".to_string()), 1);
         for is_server in [false, true] {
             assert_eq!(told(FailureKind::Refused, is_server, |_| {}).await, problem);
-            assert_eq!(told(FailureKind::NoAnswer, is_server, |naming| naming.is_refused = true).await, problem);
+            assert_eq!(told(FailureKind::NoAnswer, is_server, |facts| facts.is_refused = true).await, problem);
         }
-        assert_eq!(told(FailureKind::Refused, false, |naming| naming.is_refused = true).await, (None, 0));
-        assert_eq!(told(FailureKind::Refused, true, |naming| naming.is_over = true).await, (None, 0));
+        assert_eq!(told(FailureKind::Refused, false, |facts| facts.is_refused = true).await, (None, 0));
+        assert_eq!(told(FailureKind::Refused, true, |facts| facts.is_over = true).await, (None, 0));
     }
 }

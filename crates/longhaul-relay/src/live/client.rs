@@ -1,6 +1,6 @@
 //! The client of a flow. A proxy before us may have named it.
 
-use crate::live::data_peer::{DataPeer, Met, Naming};
+use crate::live::data_peer::{DataPeer, Met, TransferFacts};
 use crate::lock::lock;
 use longhaul_core::ftp::Transfer;
 use std::net::SocketAddr;
@@ -47,15 +47,15 @@ impl Client {
         Some(via)
     }
 
-    /// Returns what the control connection knows of an FTP data connection.
-    pub(crate) fn naming(&self) -> Option<&Arc<Mutex<Naming>>> {
+    /// Returns what the control connection has said about the transfer of an FTP data connection.
+    pub(crate) fn transfer_facts(&self) -> Option<&Arc<Mutex<TransferFacts>>> {
         let Client::Data(peer) = self else { return None };
-        Some(&peer.naming)
+        Some(&peer.facts)
     }
 
     /// Returns the command that uses an FTP data connection, once it is known.
     pub(crate) fn transfer(&self) -> Option<Transfer> {
-        lock(self.naming()?).transfer.clone()
+        lock(self.transfer_facts()?).transfer.clone()
     }
 
     /// Tells an FTP control connection that the dial for its data connection has connected or failed.

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
-/// Knowledge of a control connection about one of its data connections.
+/// What a control connection has said about the transfer of one data connection.
 #[derive(Debug, Default)]
-pub(crate) struct Naming {
+pub(crate) struct TransferFacts {
     /// The command that uses it, once the client has sent one. The last one counts, because the server may have refused the ones
     /// before it.
     pub(crate) transfer: Option<Transfer>,
@@ -29,8 +29,8 @@ pub(crate) struct DataPeer {
     pub(crate) address: SocketAddr,
     /// Whether it is the server, so that the connection comes from the next hop of the tunnel.
     pub(crate) is_server: bool,
-    /// The command that uses the connection.
-    pub(crate) naming: Arc<Mutex<Naming>>,
+    /// What its control connection has said about its transfer.
+    pub(crate) facts: Arc<Mutex<TransferFacts>>,
     /// Becomes true when the dial for it has connected, or when its flow has ended.
     pub(crate) has_dialled: watch::Sender<bool>,
     /// The connection with the other side, until the flow takes it. `None` if the other side is dialled.
