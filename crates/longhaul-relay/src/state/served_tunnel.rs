@@ -123,7 +123,7 @@ impl ServedTunnel {
             };
             waiting.get_or_insert_with(|| self.waiting_clients.wait(full)).because(full);
             if said != Some(full) {
-                self.say(lines, full);
+                self.log_full(lines, full);
                 said = Some(full);
             }
             match full {
@@ -134,25 +134,28 @@ impl ServedTunnel {
     }
 
     /// Logs that connections wait, and why. At most once a second for each tunnel.
-    fn say(&self, lines: &Lines, full: Full) {
-        let (name, (flows, all, permits)) = (&self.settings.name, self.permits.used());
-        if full == Full::Permits {
-            self.counters.count(|counters| &counters.without_permit);
-        }
-        let line = if full == Full::Permits { &lines.permit } else { &lines.full };
-        let passed = line.pass(name, Instant::now());
-        match (full, passed) {
-            (Full::MaxFlows, Some(_)) => {
-                info!(tunnel = %name, flows, "tunnel is full: connections wait in the listen queue");
+    fn log_full(&self, lines: &Lines, full: Full) {
+        let (name, (flows, all, permits), now) = (&self.settings.name, self.permits.used(), Instant::now());
+        match full {
+            Full::MaxFlows => {
+                if lines.full.pass(name, now).is_some() {
+                    info!(tunnel = %name, flows, "tunnel is full: connections wait in the listen queue");
+                }
             }
-            (Full::AllFlows, Some(_)) => info!(tunnel = %name, flows, flows_of_all = all, most_flows = permits,
-                "relay is full: connections wait in the listen queue"),
-            (Full::Permits, Some(more)) => warn!(
-                tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
-                remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel with the most flows",
-                "no descriptors for another flow of this tunnel: connections wait in the listen queue"
-            ),
-            (_, None) => {}
+            Full::AllFlows => {
+                if lines.full.pass(name, now).is_some() {
+                    info!(tunnel = %name, flows, flows_of_all = all, most_flows = permits,
+                        "relay is full: connections wait in the listen queue");
+                }
+            }
+            Full::Permits => {
+                self.counters.count(|counters| &counters.without_permit);
+                if let Some(more) = lines.permit.pass(name, now) {
+                    warn!(tunnel = %name, flows, flows_of_all = all, most_flows = permits, more,
+                        remedy = "raise RLIMIT_NOFILE (LimitNOFILE=), or give max_flows to the tunnel with the most flows",
+                        "no descriptors for another flow of this tunnel: connections wait in the listen queue");
+                }
+            }
         }
     }
 }
