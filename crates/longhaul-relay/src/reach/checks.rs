@@ -78,7 +78,7 @@ async fn check(relay: &Relay, served: &ServedTunnel, hop: usize) -> Option<Resul
 /// Returns the same for one address.
 async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Passed, Failed>> {
     let failed = |failure: &Failure| Failed { what: failure.kind.name().into(), why: failure.to_string() };
-    let of_hop = |failure: Failure| failure.is_of_hop.then(|| Err(failed(&failure)));
+    let of_hop = |failure: Failure| failure.is_of_hop().then(|| Err(failed(&failure)));
     let began = Instant::now();
     let stream = match connect::begin(relay, tunnel, address, &[]) {
         Ok((stream, _)) => stream,

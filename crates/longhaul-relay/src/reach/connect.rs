@@ -23,14 +23,12 @@ pub(crate) struct Failure {
     text: String,
     /// Its kind.
     pub(crate) kind: FailureKind,
-    /// Whether the next hop or the way to it is at fault, and not this host, such as for lack of descriptors.
-    pub(super) is_of_hop: bool,
 }
 
 impl Failure {
     /// Returns a failure of this host.
     pub(super) fn here(text: impl ToString) -> Failure {
-        Failure { text: text.to_string(), kind: FailureKind::Other, is_of_hop: false }
+        Failure { text: text.to_string(), kind: FailureKind::Other }
     }
 
     /// Returns the failure of connect(2), with a hint.
@@ -53,7 +51,12 @@ impl Failure {
             libc::ENOPROTOOPT | libc::EACCES => FailureKind::Unreachable,
             _ => FailureKind::Other,
         };
-        Failure { text, kind, is_of_hop: kind != FailureKind::Other }
+        Failure { text, kind }
+    }
+
+    /// Whether the next hop or the way to it is at fault, and not this host, such as for lack of descriptors.
+    pub(super) fn is_of_hop(&self) -> bool {
+        self.kind != FailureKind::Other
     }
 }
 
@@ -106,7 +109,7 @@ pub(crate) async fn finish(
         Ok(Err(err)) => Err(Failure::connect(&err)),
         Err(_) => {
             let text = format!("connect: no answer in {}", show_duration(patience));
-            Err(Failure { text, kind: FailureKind::NoAnswer, is_of_hop: true })
+            Err(Failure { text, kind: FailureKind::NoAnswer })
         }
     }
 }

@@ -286,7 +286,7 @@ impl<'a> Attempts<'a> {
         note(&mut self.unanswered.why, &address.to_string(), &failure.to_string());
         self.unanswered.kind = failure.kind;
         self.unanswered.address = Some(address);
-        self.lost(hop, failure.is_of_hop.then_some(failure.kind));
+        self.lost(hop, failure.is_of_hop().then_some(failure.kind));
     }
 
     /// Records that an address of `hop` failed, or its name. `blame` says why, if it is the hop's fault.
