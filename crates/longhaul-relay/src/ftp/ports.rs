@@ -28,7 +28,7 @@ pub(super) fn listen(
         let found = first_free(local, [0], options)?;
         return found.map(|(_, socket)| socket).ok_or("no port is free".into());
     };
-    // First of all, because a client may ask for many.
+    // Before any port is tried: a client may ask for many listeners in a row.
     if FULL.has(local.ip(), ports, Instant::now()) {
         return Err(none_free(ports));
     }
