@@ -126,7 +126,7 @@ impl<'a> Control<'a> {
 
     /// Does what the session asks for until it is over.
     async fn rewrite(&mut self, relay: &Relay) -> End {
-        let mut draining = relay.is_draining.subscribe();
+        let mut draining = relay.draining();
         let legs = self.legs;
         loop {
             self.session.drain(*draining.borrow_and_update());
@@ -140,7 +140,7 @@ impl<'a> Control<'a> {
                 () = legs.dial.failed(), if !legs.dial.was_reset() => self.failed(Leg::Dial),
                 // This fails only when the relay is gone, which outlives its flows.
                 _ = draining.changed() => {}
-                () = places.freed.notified() => {}
+                () = places.freed() => {}
                 () = sleep_until(timeout.unwrap_or_else(Instant::now)), if timeout.is_some() => self.tick(),
             }
         }

@@ -15,7 +15,7 @@ pub(super) struct Places {
     /// Number of places that data connections have.
     taken: Mutex<usize>,
     /// Notified when one comes back.
-    pub(super) freed: Notify,
+    freed: Notify,
 }
 
 /// The right to one data connection. Dropping it gives it back. Holds the control connection's permit.
@@ -41,6 +41,11 @@ impl Places {
         }
         *taken += 1;
         Ok(Place { places: self.clone() })
+    }
+
+    /// Waits until a place comes back. The wait may be dropped.
+    pub(super) async fn freed(&self) {
+        self.freed.notified().await;
     }
 
     /// Returns the number of places that are taken.

@@ -313,7 +313,7 @@ fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: 
 /// Waits until the probe has lost its `place`. One without a place loses none.
 async fn lost(place: Option<&Place<'_>>) {
     match place {
-        Some(place) => place.lost.notified().await,
+        Some(place) => place.lost().await,
         None => pending().await,
     }
 }

@@ -57,10 +57,10 @@ impl Relay {
     pub fn apply(self: &Arc<Relay>, config: &Config) -> Result<Applied, Refused> {
         let key = config.probe.key_file.as_deref().map(verify::load_key).transpose().map_err(Refused::Key)?;
         // Before the first tunnel listens or is probed.
-        let old_key = std::mem::replace(&mut *lock(&self.probes.key), key.map(Arc::new));
+        let old_key = self.probes.set_key(key.map(Arc::new));
         let settings: Vec<Arc<Tunnel>> = config.tunnels.iter().cloned().map(Arc::new).collect();
         if let Err(err) = self.serve(&settings, config.resolver) {
-            *lock(&self.probes.key) = old_key;
+            self.probes.set_key(old_key);
             return Err(Refused::Bind(err));
         }
         self.governor.set(config.bandwidth.clone(), &settings);
@@ -70,7 +70,7 @@ impl Relay {
     /// Ends every listener. Each first starts a flow for the connections in its queue that get a permit. Views go on to show the
     /// tunnels.
     pub fn close(&self) {
-        self.is_draining.send_replace(true);
+        self.set_draining(true);
         self.tunnels.close();
     }
 
@@ -87,7 +87,7 @@ impl Relay {
     pub fn reopen(self: &Arc<Relay>) -> Result<(), BindError> {
         let settings: Vec<Arc<Tunnel>> = self.tunnels.list().iter().map(|tunnel| tunnel.settings.clone()).collect();
         self.serve(&settings, self.tunnels.names.choice())?;
-        self.is_draining.send_replace(false);
+        self.set_draining(false);
         Ok(())
     }
 

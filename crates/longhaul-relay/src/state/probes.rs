@@ -1,5 +1,5 @@
-//! Limits the probes that this process answers, so that whoever may connect cannot use them to load the WAN. A prober that does
-//! not send its payload keeps nobody out: [`longhaul_core::places`] decides who gives way.
+//! Which probers are known, and how many probes this process answers: whoever may connect cannot use them to load the WAN. A prober
+//! that does not send its payload keeps nobody out: [`longhaul_core::places`] decides who gives way.
 
 use crate::live::own_probes::OwnProbes;
 use crate::lock::lock;
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// The limits of all tunnels together, and the probers that are known.
+/// The limits of all tunnels together, and what is known of probers.
 #[derive(Debug)]
 pub(crate) struct Probes {
     used: Mutex<Used>,
     /// The key that probers must prove.
-    pub(crate) key: Mutex<Option<Arc<Key>>>,
+    key: Mutex<Option<Arc<Key>>>,
     /// Admits the daemon's own probes.
     pub(crate) own: Arc<OwnProbes>,
 }
@@ -57,6 +57,11 @@ impl Probes {
         lock(&self.used).ration.spend(source, Instant::now())
     }
 
+    /// Sets the key that probers must prove from now on. Returns the old one.
+    pub(crate) fn set_key(&self, key: Option<Arc<Key>>) -> Option<Arc<Key>> {
+        std::mem::replace(&mut *lock(&self.key), key)
+    }
+
     /// Returns the key that probers must prove, if there is one.
     pub(crate) fn key(&self) -> Option<Arc<Key>> {
         lock(&self.key).clone()
@@ -69,10 +74,15 @@ pub(crate) struct Place<'a> {
     probes: &'a Probes,
     number: u64,
     /// Notified when another probe has got this place.
-    pub(crate) lost: Arc<Notify>,
+    lost: Arc<Notify>,
 }
 
 impl Place<'_> {
+    /// Waits until another probe has got this place. The wait may be dropped.
+    pub(crate) async fn lost(&self) {
+        self.lost.notified().await;
+    }
+
     /// Records that `bytes` bytes of the payload were echoed.
     pub(crate) fn echoed(&self, bytes: usize) {
         lock(&self.probes.used).places.sent(self.number, bytes, Instant::now());

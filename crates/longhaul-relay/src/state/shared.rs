@@ -40,7 +40,7 @@ pub struct Relay {
     pub tunnels: Tunnels,
     /// The tasks of the listeners. Locked for a whole reload.
     pub(crate) listeners: Mutex<Listeners>,
-    /// Limits the probes that are answered.
+    /// Probes: their limits, the key, and the daemon's own.
     pub(crate) probes: Probes,
     /// The range from which the kernel chooses a port for a socket that names none, as of the last start or reload. Only a dial to a
     /// port of this range can connect to itself.
@@ -53,7 +53,7 @@ pub struct Relay {
     is_cut: watch::Sender<bool>,
     /// Whether no new flow is accepted, and the process waits for the live ones. FTP control connections end then, once they are
     /// quiet.
-    pub(crate) is_draining: watch::Sender<bool>,
+    is_draining: watch::Sender<bool>,
 }
 
 impl Relay {
@@ -156,6 +156,16 @@ impl Relay {
     pub(crate) async fn is_cut(&self) {
         // This fails only when the sender is gone, and it is ours.
         let _ = self.is_cut.subscribe().wait_for(|is_cut| *is_cut).await;
+    }
+
+    /// Sets whether no new flow is accepted, and the process waits for the live ones.
+    pub(crate) fn set_draining(&self, is_draining: bool) {
+        self.is_draining.send_replace(is_draining);
+    }
+
+    /// Returns a receiver that is true while no new flow is accepted, and the process waits for the live ones.
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.is_draining.subscribe()
     }
 
     /// Returns every live flow, the oldest first. Asks the kernel about both legs of each, six system calls: with
