@@ -12,24 +12,25 @@ use std::task::{Poll, Waker};
 /// The order to cut one flow, given or not.
 #[derive(Debug, Default)]
 pub(crate) struct Cut {
-    /// 0, or the given [`Order`].
+    /// The given [`Order`], or `NOT_GIVEN`.
     order: AtomicU8,
     waker: OnceLock<Waker>,
 }
 
 /// An order: which flows it cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Order {
     /// Every flow, because the process ends.
-    All = 1,
+    All = ALL,
     /// This flow.
-    One,
+    One = ONE,
 }
 
 impl Cut {
     /// Gives the order. Later orders change nothing.
     pub(super) fn give(&self, order: Order) {
-        if self.order.compare_exchange(0, order as u8, SeqCst, SeqCst).is_ok() {
+        if self.order.compare_exchange(NOT_GIVEN, order as u8, SeqCst, SeqCst).is_ok() {
             fence(SeqCst);
             self.waker.get().into_iter().for_each(Waker::wake_by_ref);
         }
@@ -45,14 +46,19 @@ impl Cut {
                 fence(SeqCst);
             }
             match self.order.load(SeqCst) {
-                0 => Poll::Pending,
-                order if order == Order::All as u8 => Poll::Ready(How::Cut),
-                _ => Poll::Ready(How::Killed),
+                ALL => Poll::Ready(How::Cut),
+                ONE => Poll::Ready(How::Killed),
+                _ => Poll::Pending,
             }
         })
         .await
     }
 }
+
+/// The values of [`Cut::order`]. A new one has the first.
+const NOT_GIVEN: u8 = 0;
+const ALL: u8 = 1;
+const ONE: u8 = 2;
 
 #[cfg(test)]
 mod tests {
