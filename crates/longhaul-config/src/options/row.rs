@@ -189,6 +189,11 @@ impl Leg {
     /// Both legs, in the order in which a flow gets them.
     pub const ALL: [Leg; 2] = [Leg::Accept, Leg::Dial];
 
+    /// Returns its place in an array by leg, as in [`Leg::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
     /// Returns `accept` or `dial`, as in a config file.
     pub fn name(self) -> &'static str {
         match self {

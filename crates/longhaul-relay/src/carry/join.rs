@@ -296,7 +296,7 @@ struct Closings([Option<Box<Closing>>; 2]);
 
 impl Closings {
     fn begin(&mut self, legs: &Legs<'_>, leg: Leg) -> &mut Closing {
-        self.0[leg as usize].get_or_insert_with(|| Box::new(Closing::new(&legs.relay.hangups, legs.of(leg))))
+        self.0[leg.index()].get_or_insert_with(|| Box::new(Closing::new(&legs.relay.hangups, legs.of(leg))))
     }
 }
 

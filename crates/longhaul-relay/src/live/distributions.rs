@@ -104,7 +104,7 @@ impl Distributions {
     }
 
     fn of(&self, leg: Leg) -> &OfLegs {
-        &self.legs[leg as usize]
+        &self.legs[leg.index()]
     }
 }
 

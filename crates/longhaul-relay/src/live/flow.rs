@@ -172,27 +172,27 @@ impl Flow {
 
     /// Records that the sink of the direction out of `source` has taken `bytes` so far.
     pub(crate) fn set_carried(&self, source: Leg, bytes: u64) {
-        self.carried[source as usize].store(bytes, Relaxed);
+        self.carried[source.index()].store(bytes, Relaxed);
     }
 
     /// Returns the number of bytes that the sink of the direction out of `source` has taken so far.
     pub(crate) fn carried(&self, source: Leg) -> u64 {
-        self.carried[source as usize].load(Relaxed)
+        self.carried[source.index()].load(Relaxed)
     }
 
     /// Records that the pump out of `source` begins or ends to wait for its sink.
     pub(crate) fn set_blocked(&self, source: Leg, is_blocked: bool) {
-        self.blocked[source as usize].store(is_blocked, Relaxed);
+        self.blocked[source.index()].store(is_blocked, Relaxed);
     }
 
     /// Whether the pump out of `source` waits for its sink.
     pub(crate) fn is_blocked(&self, source: Leg) -> bool {
-        self.blocked[source as usize].load(Relaxed)
+        self.blocked[source.index()].load(Relaxed)
     }
 
     /// Records that the FIN of `source` was passed on.
     pub(crate) fn passed_fin(&self, source: Leg) {
-        self.fins.fetch_or(1 << source as u8, Relaxed);
+        self.fins.fetch_or(1 << source.index(), Relaxed);
     }
 
     /// Records why the flow ended. Only the first call has an effect.
@@ -297,8 +297,8 @@ impl Flow {
 }
 
 /// The bits of the legs in [`Flow::fins`].
-const ACCEPT_FIN: u8 = 1 << Leg::Accept as u8;
-const DIAL_FIN: u8 = 1 << Leg::Dial as u8;
+const ACCEPT_FIN: u8 = 1 << Leg::Accept.index();
+const DIAL_FIN: u8 = 1 << Leg::Dial.index();
 
 #[cfg(test)]
 mod tests {
