@@ -33,6 +33,13 @@ struct Probed {
     history: Arc<History>,
 }
 
+/// A probe that was made.
+struct Made {
+    findings: Findings,
+    /// Whether the listener accepted it.
+    was_accepted: bool,
+}
+
 impl Probed {
     async fn run(self, period: Duration) {
         let share = share_of(&self.tunnel.settings.name);
@@ -110,7 +117,7 @@ impl Probed {
         let began = Instant::now();
         // A probe from an address that has left would wait in vain until its time is over. Dropping it closes its socket by RST
         // and takes its nonce back, and it has no result.
-        let (mut findings, was_accepted) = tokio::select! {
+        let Made { mut findings, was_accepted } = tokio::select! {
             made = self.make_and_repeat(&plan) => made,
             () = self.address_leaves(plan.address) => return self.left(plan.address),
         };
@@ -124,7 +131,8 @@ impl Probed {
         // Only a connection that the kernel has accepted says something about the process. NAT may hide that a probe is the
         // daemon's own. A report shows that the listener took it. A reset shows nothing.
         let was_taken = was_accepted || !findings.relays.is_empty();
-        if (was_taken || findings.is_silent()) && self.history.accepted(was_taken) {
+        let is_newly_stuck = (was_taken || findings.is_silent()) && self.history.accepted(was_taken);
+        if is_newly_stuck {
             error!(tunnel = %self.tunnel.settings.name, "the listener accepts nothing although it could; the watchdog is not fed");
         }
         if let Some(trouble) = findings.refusal().or_else(|| findings.lateness()) {
@@ -144,20 +152,21 @@ impl Probed {
 
     /// Makes the probe `plan`, and once more if it may have been on its way through a next hop that has just died: a new flow
     /// takes another one.
-    async fn make_and_repeat(&self, plan: &Plan) -> (Findings, bool) {
+    async fn make_and_repeat(&self, plan: &Plan) -> Made {
         let made = self.make(plan).await;
-        if made.0.trouble.is_some() && !made.0.relays.is_empty() && self.tunnel.settings.to.len() > 1 {
+        let Findings { trouble, relays, .. } = &made.findings;
+        if trouble.is_some() && !relays.is_empty() && self.tunnel.settings.to.len() > 1 {
             return self.make(plan).await;
         }
         made
     }
 
-    /// Makes the probe `plan`. Returns its findings, and whether the listener accepted it.
-    async fn make(&self, plan: &Plan) -> (Findings, bool) {
+    /// Makes the probe `plan`.
+    async fn make(&self, plan: &Plan) -> Made {
         let was_accepted = Arc::new(AtomicBool::new(false));
         let announce = |nonce, from: SocketAddr| self.relay.probes.own.announce(nonce, from, &was_accepted);
         let findings = verify::run_announced(plan, announce).await;
-        (findings, was_accepted.load(Relaxed))
+        Made { findings, was_accepted: was_accepted.load(Relaxed) }
     }
 
     fn conclude(&self, Findings { trouble, echo, .. }: Findings, hops: u8, took: Duration) {
