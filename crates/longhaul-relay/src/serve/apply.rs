@@ -198,10 +198,10 @@ fn open_all(
         let tunnel = &settings[*index];
         let opened = match step.opens() {
             None => return Ok(None),
-            Some(Opens::Free) => open::bind(tunnel, None),
+            Some(Opens::Free) => open::bind(tunnel),
             Some(Opens::Beside(beside)) => {
                 let beside = beside.iter().filter_map(|index| old[*index].listener.upgrade());
-                open::bind(tunnel, Some(&beside.collect::<Vec<_>>()))
+                open::bind_beside(tunnel, &beside.collect::<Vec<_>>())
             }
             Some(Opens::Held(socket)) => open::adopt(tunnel, &listeners.activated[*socket]),
         };

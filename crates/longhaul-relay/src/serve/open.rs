@@ -42,25 +42,30 @@ pub(super) fn dry_run(tunnel: &Tunnel) -> Result<(), BindError> {
     Ok(())
 }
 
-/// Listens for `tunnel`, whose options were [tried](dry_run). The listener replaces `old`, the listeners of ours whose addresses
-/// conflict with its own. `None`: nobody of this process has the address. The list is empty where only a listener has it that
-/// is leaving. Both listen until the old ones have stopped serving, so no connection is refused in
-/// between. On IPv4 the kernel gives new handshakes to the new listener at once. On IPv6 it gives them to both, so the old listener
-/// serves them by the settings of the new tunnel. When the old listener closes, its unfinished handshakes are lost, unless the kernel
-/// moves them to the new one (net.ipv4.tcp_migrate_req = 1).
+/// Listens for `tunnel`, whose options were [tried](dry_run), on an address that no listener of this process has.
 ///
 /// # Errors
 /// The address cannot be listened on, or the kernel refused an option.
-pub(super) fn bind(tunnel: &Tunnel, old: Option<&[Arc<Listening>]>) -> Result<Listening, BindError> {
-    // Without it the new listener is refused, and the reload with it.
-    old.into_iter().flatten().for_each(|old| old.share(true));
-    let listening = listen(tunnel, &address_here(tunnel), old.is_some());
-    let listening = listening.and_then(|socket| Listening::new(tunnel, socket, false));
-    let new = listening.map_err(|err| BindError::new(tunnel, format!("listen on {}", tunnel.listen), err))?;
-    if old.is_some() {
-        // With the option the new listener would share its handshakes with the old ones (tried on 6.18: half each).
-        new.share(false);
-    }
+pub(super) fn bind(tunnel: &Tunnel) -> Result<Listening, BindError> {
+    listen(tunnel, false)
+}
+
+/// Listens on an address that another listener of this process still has. `old` are those of them that still serve; it may be empty,
+/// because a listener that an earlier reload replaced keeps the address until its queue is empty.
+///
+/// Both listen until the old ones have stopped serving, so no connection is refused in between. On IPv4 the kernel gives new
+/// handshakes to the new listener at once. On IPv6 it gives them to both, so the old listener serves them by the settings of the new
+/// tunnel. When the old listener closes, its unfinished handshakes are lost, unless the kernel moves them to the new one
+/// (net.ipv4.tcp_migrate_req = 1).
+///
+/// # Errors
+/// As of [`bind`].
+pub(super) fn bind_beside(tunnel: &Tunnel, old: &[Arc<Listening>]) -> Result<Listening, BindError> {
+    // Without SO_REUSEPORT on both, bind(2) fails with EADDRINUSE.
+    old.iter().for_each(|old| old.share(true));
+    let new = listen(tunnel, true)?;
+    // With the option the new listener would share its handshakes with the old ones (tried on 6.18: half each).
+    new.share(false);
     Ok(new)
 }
 
@@ -90,12 +95,20 @@ fn address_here(tunnel: &Tunnel) -> SocketAddr {
     }
 }
 
-fn listen(tunnel: &Tunnel, address: &SocketAddr, is_beside: bool) -> Result<Socket, SysError> {
+/// Listens for `tunnel`. With `reuse_port`, SO_REUSEPORT is set.
+fn listen(tunnel: &Tunnel, reuse_port: bool) -> Result<Listening, BindError> {
+    let socket = open(tunnel, &address_here(tunnel), reuse_port);
+    let listening = socket.and_then(|socket| Listening::new(tunnel, socket, false));
+    listening.map_err(|err| BindError::new(tunnel, format!("listen on {}", tunnel.listen), err))
+}
+
+/// Returns a socket that listens on `address`.
+fn open(tunnel: &Tunnel, address: &SocketAddr, reuse_port: bool) -> Result<Socket, SysError> {
     let socket = setup::open(address, &tunnel.accept)?;
     // A restart must not wait for TIME_WAIT (socket(7) SO_REUSEADDR). SO_REUSEPORT is set only to replace a listener of
     // our own, because it would let a second longhaul take half of the connections.
     sockopt::set_reuse_address(socket.as_fd())?;
-    if is_beside {
+    if reuse_port {
         sockopt::set_reuse_port(socket.as_fd(), true)?;
     }
     if address.is_ipv6() {
