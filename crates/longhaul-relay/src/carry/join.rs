@@ -89,16 +89,19 @@ pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output 
         };
         let Err(broken) = ended else { return How::Finished };
         // Boxed, because the future would otherwise be part of every idle flow.
-        Box::pin(async {
-            deliver(legs, broken.leg.other()).await;
-            // A next hop that resets at once may do so before the prober has sent its preface.
-            if may_be_probe && broken.leg == Leg::Dial {
-                answer::tell_reset(legs).await;
-            }
-        })
-        .await;
-        broken.into()
+        Box::pin(end_broken(legs, broken, may_be_probe)).await
     }
+}
+
+/// Ends a flow after a leg broke: waits until the other leg has its last bytes. `may_be_probe`: the client has sent nothing. Returns
+/// why the flow ended.
+pub(crate) async fn end_broken(legs: &Legs<'_>, broken: Broken, may_be_probe: bool) -> How {
+    deliver(legs, broken.leg.other()).await;
+    // A next hop that resets at once may do so before the prober has sent its preface.
+    if may_be_probe && broken.leg == Leg::Dial {
+        answer::tell_reset(legs).await;
+    }
+    broken.into()
 }
 
 fn is_settled(legs: &Legs<'_>, sent: Tally) -> bool {
@@ -122,7 +125,7 @@ async fn settle(legs: &Legs<'_>, mut closing: Closings) -> Result<(), Broken> {
 
 /// Waits until the peer of `leg` has acknowledged every byte, as long as it makes progress. A RST would make the kernel
 /// discard the unacknowledged bytes.
-pub(crate) async fn deliver(legs: &Legs<'_>, leg: Leg) {
+async fn deliver(legs: &Legs<'_>, leg: Leg) {
     let mut left = u32::MAX;
     let mut since = Instant::now();
     let mut pause = Duration::from_millis(1);

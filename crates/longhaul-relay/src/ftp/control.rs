@@ -16,7 +16,6 @@ use crate::leg::peek::{ask, now, poll_peek};
 use crate::leg::stream::Stream;
 use crate::leg::talk::{poll_read, poll_write};
 use crate::live::how::{Broken, How};
-use crate::probe::answer;
 use crate::state::legs::Legs;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
@@ -56,7 +55,7 @@ pub(crate) async fn run(
         (End::PassOn, _) => {}
         (End::Broken, Some(broken)) => {
             drop(data);
-            return end_broken(legs, broken, read.client > 0).await;
+            return Box::pin(join::end_broken(legs, broken, read.client == 0)).await;
         }
         (_, Some(broken)) => return broken.into(),
         (End::NotLeft, None) => return How::Cut,
@@ -77,16 +76,6 @@ pub(crate) async fn run(
     };
     // The kernel tells an error once, so `carry` knows only that a leg broke.
     broken.filter(|_| how != How::Finished).map_or(how, How::from)
-}
-
-/// Ends a connection after a leg broke and all its bytes are sent. `has_read`: the client has sent bytes.
-async fn end_broken(legs: &Legs<'_>, broken: Broken, has_read: bool) -> How {
-    join::deliver(legs, broken.leg.other()).await;
-    // As in `carry`: a next hop that resets at once may do so before the prober has sent its preface.
-    if !has_read && broken.leg == Leg::Dial {
-        Box::pin(answer::tell_reset(legs)).await;
-    }
-    broken.into()
 }
 
 /// A control connection with its session.
