@@ -86,12 +86,19 @@ struct Control<'a> {
     /// Numbers of bytes that were read of each side, and that were sent in the direction out of it.
     read: Ends<u64>,
     sent: Ends<u64>,
-    /// Tells whether the client's first bytes are the preface of a probe. `None` once they are not.
-    first: Option<Opening>,
-    /// Whether they began like a preface, and the rest did not come in time. They are to be read.
-    is_late: bool,
+    first: FirstBytes,
     /// The leg that broke first.
     broken: Option<Broken>,
+}
+
+/// The client's first bytes.
+enum FirstBytes {
+    /// They may become the preface of a probe.
+    Awaited(Opening),
+    /// They began like a preface, and the rest did not come in time. They wait in the socket.
+    Late,
+    /// They were read.
+    Read,
 }
 
 /// Why a step failed: this leg broke.
@@ -107,8 +114,7 @@ impl<'a> Control<'a> {
             data,
             read: Ends::default(),
             sent: Ends::default(),
-            first: Some(ask(Asks::Control)),
-            is_late: false,
+            first: FirstBytes::Awaited(ask(Asks::Control)),
             broken: None,
         }
     }
@@ -185,12 +191,15 @@ impl<'a> Control<'a> {
 
     /// Returns the time at which the client's first bytes are late, if some have come.
     fn first_until(&self) -> Option<std::time::Instant> {
-        self.first.and_then(|opening| opening.until())
+        match &self.first {
+            FirstBytes::Awaited(opening) => opening.until(),
+            FirstBytes::Late | FirstBytes::Read => None,
+        }
     }
 
     fn tick(&mut self) {
         if self.first_until().is_some_and(|until| until <= now()) {
-            (self.first, self.is_late) = (None, true);
+            self.first = FirstBytes::Late;
         }
         self.session.tick(now());
     }
@@ -257,34 +266,44 @@ impl<'a> Control<'a> {
         let is_client = source == Leg::Accept;
         let socket = self.legs.of(source);
         let failed = |err| (source, err);
-        if let Some(opening) = self.first.as_mut().filter(|_| is_client) {
+        if let (true, FirstBytes::Awaited(opening)) = (is_client, &mut self.first) {
             let (found, _) = ready!(poll_peek(socket, opening, &mut [0; MAGIC_BYTES], cx)).map_err(failed)?;
             if found != Found::Payload {
                 self.session.pass_on(now());
                 return Poll::Ready(Ok(()));
             }
-            self.first = None;
+            self.first = FirstBytes::Read;
         }
         let mut bytes = [0; CHUNK];
         let bytes = if is_client { &mut bytes[..COMMANDS] } else { &mut bytes[..] };
         let mut is_urgent = false;
-        let mut receive = || receive(socket, bytes, &mut is_urgent);
-        // The bytes came before, so nothing reports them again. An urgent byte among them takes several calls.
-        let late = (is_client && self.is_late)
-            .then(&mut receive)
-            .filter(|late| !late.as_ref().is_err_and(|err| err.kind() == io::ErrorKind::WouldBlock));
-        let is_done = late.is_none();
+        let late = if is_client { self.receive_late(bytes, &mut is_urgent) } else { None };
         let read = match late {
             Some(late) => late,
-            None => ready!(poll_read(socket, cx, receive)),
+            None => ready!(poll_read(socket, cx, || receive(socket, bytes, &mut is_urgent))),
         };
-        self.is_late &= !(is_client && is_done);
         match read.map_err(failed)? {
             // The error that reports the reset was taken before.
             0 if socket.was_reset() => return Poll::Ready(Err(failed(io::Error::from_raw_os_error(libc::ECONNRESET)))),
             read => self.took(source, &bytes[..read], is_urgent),
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Receives first bytes of the client that are late, and later ones until the socket is empty. They came before, so nothing reports
+    /// them again. `None` if nothing is left of them.
+    fn receive_late(&mut self, bytes: &mut [u8], is_urgent: &mut bool) -> Option<io::Result<usize>> {
+        if !matches!(self.first, FirstBytes::Late) {
+            return None;
+        }
+        // An urgent byte among them takes several calls.
+        match receive(self.legs.accept, bytes, is_urgent) {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
+                self.first = FirstBytes::Read;
+                None
+            }
+            received => Some(received),
+        }
     }
 
     /// Tells the session of `bytes` of `source`; none are the end of the stream.
