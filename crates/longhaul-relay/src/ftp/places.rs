@@ -67,14 +67,17 @@ mod tests {
     use crate::state::served_tunnel::ServedTunnel;
     use crate::state::shared::Relay;
     use longhaul_config::{Protocol, Tunnel};
+    use longhaul_core::permits::Full;
+    use longhaul_core::sources::{Crowded, Limits, Source};
+    use std::net::IpAddr;
     use std::time::Duration;
     use tokio::time::timeout;
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn ftp(relay: &Relay) -> Arc<ServedTunnel> {
+    fn ftp(relay: &Relay, max_flows: Option<usize>) -> Arc<ServedTunnel> {
         let settings = Tunnel::new("files", ([127, 0, 0, 1], 0).into(), Vec::new());
-        let tunnel = relay.tunnels.open(Arc::new(Tunnel { protocol: Protocol::Ftp, ..settings }));
+        let tunnel = relay.tunnels.open(Arc::new(Tunnel { protocol: Protocol::Ftp, max_flows, ..settings }));
         relay.tunnels.set(vec![tunnel.clone()]);
         tunnel
     }
@@ -82,8 +85,9 @@ mod tests {
     #[tokio::test]
     async fn control_connections_cannot_starve_their_data_connections() {
         let relay = Relay::new(1000);
-        let tunnel = ftp(&relay);
+        let tunnel = ftp(&relay, None);
         let all = relay.max_flows();
+        // Bounded, so that broken code fails instead of hanging.
         let permits = std::iter::from_fn(|| tunnel.try_enter().ok()).take(all);
         let mut controls: Vec<_> = permits.map(|permit| Places::new(Arc::new(permit))).collect();
         assert_eq!(controls.len(), all / 3, "a control connection needs three permits");
@@ -91,7 +95,7 @@ mod tests {
         assert_eq!(controls[0].one().unwrap_err(), "2 data connections are open already");
         drop(full);
         assert!(controls[0].taken() == 0 && controls[0].one().is_ok(), "they have come back");
-        // Data connections that outlive their control connection keep its permit, which has the source's slot and the place in `max_flows`.
+        // Data connections that outlive their control connection keep its permit.
         let mut orphans: Vec<_> = controls.split_off(all / 3 - 3).iter().map(|places| places.one().unwrap()).collect();
         assert!(orphans.len() == 3 && tunnel.try_enter().is_err());
         orphans.pop();
@@ -101,5 +105,26 @@ mod tests {
         assert!(timeout(Duration::ZERO, relay.ended()).await.is_err(), "a drain waits for them");
         drop(orphans);
         timeout(LONG, relay.ended()).await.unwrap();
+    }
+
+    /// The permit also has the source's slot, and the place in `max_flows`.
+    #[test]
+    fn a_client_that_leaves_its_data_connections_behind_keeps_its_place_in_the_limits() {
+        let relay = Relay::new(1000);
+        let tunnel = ftp(&relay, Some(2));
+        let (source, limits) =
+            (Source::from(IpAddr::from([192, 0, 2, 1])), Limits { max_flows: Some(1), ..Limits::default() });
+        let (mut first, mut second) = (tunnel.try_enter().unwrap(), tunnel.try_enter().unwrap());
+        first.note_source(source, limits).unwrap();
+        let places = Places::new(Arc::new(first));
+        let data = [places.one().unwrap(), places.one().unwrap()];
+        drop(places);
+        for place in data {
+            assert_eq!(tunnel.try_enter().unwrap_err(), Full::MaxFlows);
+            assert_eq!(second.note_source(source, limits), Err(Crowded::MaxFlows));
+            drop(place);
+        }
+        assert!(tunnel.try_enter().is_ok(), "the last data connection is over");
+        assert_eq!(second.note_source(source, limits), Ok(()));
     }
 }
