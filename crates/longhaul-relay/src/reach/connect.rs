@@ -166,20 +166,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_to_itself_is_told_from_one_to_a_listener() {
-        let connected = |socket: Socket, to: SockAddr| {
-            socket.connect(&to).unwrap();
+    async fn a_connection_to_itself_is_refused_and_only_a_port_that_the_kernel_may_choose_is_looked_at() {
+        let connected = |socket: Socket, to: SocketAddr| {
+            socket.connect(&to.into()).unwrap();
             socket.set_nonblocking(true).unwrap();
             Stream::new(socket).unwrap()
         };
         let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let relay = Relay::new(1000);
+        let finish = async |stream: &Stream, to| finish(&relay, stream, to, Duration::from_secs(60)).await;
         let bound = socket();
         bound.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-        let own = bound.local_addr().unwrap();
-        assert!(is_itself(&connected(bound, own.clone())));
-        let ports = longhaul_sys::limits::local_ports();
-        assert!(ports.contains(&own.as_socket().unwrap().port()) && !ports.contains(&1));
+        let own = bound.local_addr().unwrap().as_socket().unwrap();
+        let itself = connected(bound, own);
+        // Before the first start the range is unknown, so every port is looked at.
+        assert_eq!(finish(&itself, own).await.unwrap_err().kind, FailureKind::Refused);
+        *lock(&relay.local_ports) = own.port()..=own.port();
+        assert_eq!(finish(&itself, own).await.unwrap_err().kind, FailureKind::Refused);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(!is_itself(&connected(socket(), listener.local_addr().unwrap().into())));
+        let other = listener.local_addr().unwrap();
+        *lock(&relay.local_ports) = other.port()..=other.port();
+        assert_eq!(finish(&connected(socket(), other), other).await, Ok(()));
+        assert_eq!(finish(&itself, own).await, Ok(()), "the kernel chooses no such port, so nothing is asked");
     }
 }
