@@ -93,7 +93,7 @@ const ADVICE: &[(&str, &str)] = &[
     ),
     (
         "check-timeout",
-        "it is gone, because a check has the time of check_interval: tcp 1s to 3s, verify 5s to 1min; delete the line",
+        "it is gone: a check has 3s with tcp, and check_interval, 5s to 1min, with verify; delete the line",
     ),
     (
         "fork",

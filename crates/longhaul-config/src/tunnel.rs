@@ -127,12 +127,13 @@ impl Check {
     /// No checks, and the default times of checks. A dead hop is down after 15 s; its dials eject it before, if there are any.
     pub const NONE: Check = Check { by: None, interval: Duration::from_secs(5), rise: 2, fall: 3 };
 
-    /// Returns the time that a check has: the interval, within bounds. A connection has at least 1 s, the first round trip of any WAN,
-    /// and at most 3 s: the kernel sends a lost SYN again after 1 s (RFC 6298 2.1), so a check then survives one. A probe has at least
-    /// 5 s, because it takes six round trips and its relays dial, and at most 1 min.
+    /// Returns the time that a check has. A connection has 3 s: the kernel sends a lost SYN again after 1 s (RFC 6298 2.1), so a check
+    /// survives one. A probe has the interval, but at least 5 s, because it takes six round trips and its relays dial, and at most 1 min.
     pub fn timeout(&self) -> Duration {
-        let (least, most) = if self.by == Some(CheckBy::Verify) { (5, 60) } else { (1, 3) };
-        self.interval.clamp(Duration::from_secs(least), Duration::from_secs(most))
+        match self.by {
+            Some(CheckBy::Verify) => self.interval.clamp(Duration::from_secs(5), Duration::from_secs(60)),
+            Some(CheckBy::Tcp) | None => Duration::from_secs(3),
+        }
     }
 }
 
@@ -260,12 +261,12 @@ mod tests {
 
     /// A probe over a satellite (600 ms) takes 3.6 s and more.
     #[test]
-    fn a_check_has_its_interval_within_bounds_and_a_probe_has_longer() {
+    fn a_check_survives_a_lost_syn_and_a_probe_has_its_interval() {
         let time = |by, milliseconds| {
             let interval = Duration::from_millis(milliseconds);
             Check { by: Some(by), interval, ..Check::NONE }.timeout().as_millis()
         };
-        assert_eq!([100, 1000, 2000, 5000].map(|ms| time(CheckBy::Tcp, ms)), [1000, 1000, 2000, 3000]);
+        assert_eq!([100, 5000].map(|ms| time(CheckBy::Tcp, ms)), [3000, 3000]);
         assert_eq!([1000, 5000, 20_000, 3_600_000].map(|ms| time(CheckBy::Verify, ms)), [5000, 5000, 20_000, 60_000]);
     }
 }

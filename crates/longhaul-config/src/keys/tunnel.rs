@@ -126,7 +126,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         value: KeyValue::One(|tunnel, text| value::check_interval(text).map(|time| tunnel.check.interval = time)),
         show: no_line, // the line of `check` has it
         check: no_remarks,
-        doc: "Time from the beginning of one check of a next hop to the next, 100 ms to 1 h. A check has the same time: with `tcp` at least 1 s and at most 3 s, with `verify` at least 5 s and at most 1 min.",
+        doc: "Time from the beginning of one check of a next hop to the next, 100 ms to 1 h. With `tcp` a check has 3 s, with `verify` the interval, but at least 5 s and at most 1 min. The next round waits for the last check.",
     },
     Row {
         name: "rise",

@@ -156,7 +156,7 @@ fn an_idle_flow_holds_two_descriptors_and_no_pipe() {
     const FLOWS: usize = 100;
     let path = Path::new(1, &[]);
     // Until then the relay may hold the descriptor of a control socket that it cannot open.
-    path.relays[0].wait_log("no control socket");
+    path.relays[0].wait_line("the warning", |message| message.starts_with("no control socket"));
     let count = |is_it: fn(&str) -> bool| path.relays[0].descriptors().iter().filter(|(_, what)| is_it(what)).count();
     let count_pipes = || count(|what| what.starts_with("pipe:"));
     // But those of files, such as those of proc(5) that the relay reads now and then.
