@@ -160,7 +160,7 @@ fn checks_take_a_hop_out_and_back_and_without_any_hop_clients_are_reset_at_once(
         let line = down.iter().find(|line| line["next_hop"] == hop).expect("each hop is down");
         line["why"].as_str().unwrap().to_string()
     };
-    assert!(why(&to[0]).contains("no answer in 1s") && why(&to[1]).contains("ECONNREFUSED"), "{down:?}");
+    assert!(why(&to[0]).contains("no answer in 3s") && why(&to[1]).contains("ECONNREFUSED"), "{down:?}");
     reset_by(port.address());
     let why = relay.wait_log("dial failed")["why"].as_str().unwrap().to_string();
     assert!(to.iter().all(|hop| why.contains(hop)), "{why}");
