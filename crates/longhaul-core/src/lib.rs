@@ -49,4 +49,5 @@ pub mod reload;
 pub mod silence;
 pub mod sources;
 pub mod stall;
+pub mod text;
 pub mod wire;

@@ -10,6 +10,7 @@ use super::refused::Refused;
 use super::rules::Mode;
 use super::side::Side;
 use super::verb::{Command, Form, Kind};
+use crate::text::is_printable;
 use std::net::SocketAddr;
 
 /// A held command that is not refused.
@@ -194,10 +195,8 @@ impl From<Bad> for Refused {
 fn printable(name: &[u8]) -> String {
     let mut printable = String::new();
     for character in String::from_utf8_lossy(name).chars() {
-        let character = match character.is_control() || character == char::REPLACEMENT_CHARACTER {
-            true => '?',
-            false => character,
-        };
+        let is_shown = is_printable(character) && character != char::REPLACEMENT_CHARACTER;
+        let character = if is_shown { character } else { '?' };
         if printable.len() + character.len_utf8() > MAX_NAME_BYTES {
             break;
         }

@@ -1,5 +1,6 @@
 //! The log and its flags, which every command has.
 
+use super::log_fields::Fields;
 use super::log_queue::Queue;
 use clap::{Args, ValueEnum};
 use longhaul::daemon;
@@ -95,7 +96,7 @@ impl LogFlags {
         // Libraries report what they do to the code that calls them; their own lines would be a second report.
         let ours = Targets::new().with_target("longhaul", self.log_level);
         match self.log_format {
-            Format::Text => log.with_target(false).finish().with(ours).into(),
+            Format::Text => log.fmt_fields(Fields).with_target(false).finish().with(ours).into(),
             Format::Json => log.json().finish().with(ours).into(),
         }
     }

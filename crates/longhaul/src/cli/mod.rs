@@ -7,6 +7,7 @@ mod check;
 mod control;
 mod file;
 mod hints;
+mod log_fields;
 mod log_queue;
 mod logs;
 mod machine;

@@ -1,0 +1,104 @@
+//! The message and the fields of a line of the text log.
+//!
+//! A value with a blank, `=`, a quote, a backslash or a character that cannot be printed is in double quotes, with escapes as in Rust.
+//! In quotes, a `=` right behind a letter or digit is `\x3d`, so that no text of a client looks like a field: `grep how=finished`
+//! finds only fields.
+
+use longhaul_core::text::is_printable;
+use std::fmt::{self, Debug};
+use tracing::field::{Field, Visit};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::Writer;
+
+/// Writes fields as `NAME=VALUE`.
+pub(super) struct Fields;
+
+impl<'w> FormatFields<'w> for Fields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut line = Line { writer, is_empty: true, result: Ok(()) };
+        fields.record(&mut line);
+        line.result
+    }
+}
+
+struct Line<'w> {
+    writer: Writer<'w>,
+    is_empty: bool,
+    result: fmt::Result,
+}
+
+impl Line<'_> {
+    fn write(&mut self, field: &Field, value: &str, is_text: bool) -> fmt::Result {
+        if !std::mem::take(&mut self.is_empty) {
+            self.writer.write_char(' ')?;
+        }
+        match (field.name(), self.writer.has_ansi_escapes()) {
+            // Its text is fixed in the code.
+            ("message", _) => return self.writer.write_str(value),
+            (name, true) => write!(self.writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
+            (name, false) => write!(self.writer, "{name}=")?,
+        }
+        match is_text || value.chars().any(needs_quotes) {
+            true => write_quoted(&mut self.writer, value),
+            false => self.writer.write_str(value),
+        }
+    }
+}
+
+impl Visit for Line<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.result = self.result.and_then(|()| self.write(field, value, true));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.result = self.result.and_then(|()| self.write(field, &format!("{value:?}"), false));
+    }
+}
+
+fn needs_quotes(character: char) -> bool {
+    matches!(character, ' ' | '=' | '"' | '\'' | '\\') || !is_printable(character)
+}
+
+fn write_quoted(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
+    writer.write_char('"')?;
+    let mut before = ' ';
+    for character in value.chars() {
+        match character {
+            '=' if before.is_alphanumeric() => writer.write_str("\\x3d")?,
+            '"' | '\\' => write!(writer, "\\{character}")?,
+            _ if is_printable(character) => writer.write_char(character)?,
+            _ => write!(writer, "{}", character.escape_debug())?,
+        }
+        before = character;
+    }
+    writer.write_char('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_looks_like_a_field_or_like_a_line() {
+        let quoted = |value: &str| {
+            let mut text = String::new();
+            write_quoted(&mut Writer::new(&mut text), value).map(|()| text)
+        };
+        for (value, shown) in [
+            ("RETR pub/a=b how=finished flow=1", r#""RETR pub/a\x3db how\x3dfinished flow\x3d1""#),
+            ("net.ipv4.tcp_tw_reuse = 1", r#""net.ipv4.tcp_tw_reuse = 1""#),
+            ("x\" how=finished y=\"", r#""x\" how\x3dfinished y\x3d\"""#),
+            ("a\u{202e}b\u{2028}c\r\n\u{1b}[0m", r#""a\u{202e}b\u{2028}c\r\n\u{1b}[0m""#),
+            ("it's the client's Grüße", r#""it's the client's Grüße""#),
+        ] {
+            assert_eq!(quoted(value).as_deref(), Ok(shown));
+            assert!(value.chars().any(needs_quotes), "{value}");
+        }
+        for plain in
+            ["10.10.10.10:58748", "[2001:db8::1]:22", "finished", "ssh-to-b", "0.025", "true", "a.far.example:22/x"]
+        {
+            assert!(!plain.chars().any(needs_quotes), "{plain}");
+        }
+    }
+}
