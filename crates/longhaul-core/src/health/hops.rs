@@ -38,6 +38,11 @@ const HOP_RULES: &[HopRule] = &[
         write: Some(|hop| format!("{}: {}", hop.next_hop, failed_dials(hop))),
     },
     HopRule {
+        health: Health::Failing,
+        applies: |hop| (hop.choice.failures > 0).then(|| failing_for(hop)),
+        write: None,
+    },
+    HopRule {
         health: Health::Broken,
         applies: |hop| outage(hop).filter(|(name, _)| !name.has_address).map(|(_, outage)| outage.age),
         write: None,

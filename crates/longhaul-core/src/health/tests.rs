@@ -190,8 +190,9 @@ fn failed_dials_are_a_problem_and_doubtful_if_no_next_hop_is_left() {
     assert_eq!(of_hops(&[&three, &ejected, &down]), [Health::Doubtful; 3]);
     assert_eq!(of_hops(&[&three, &two]), [Health::Failing]);
     assert_eq!(of_hops(&[&down, &down]), [Health::Broken]);
+    assert_eq!(of_hop(&hop("f:1", Availability::Up, 0)), Health::Good);
     let each = [&two, &three, &ejected, &down].map(of_hop);
-    assert_eq!(each, [Health::Good, Health::Doubtful, Health::Doubtful, Health::Broken]);
+    assert_eq!(each, [Health::Failing, Health::Doubtful, Health::Doubtful, Health::Broken]);
     assert_eq!(of_hop(&hop("e:1", Availability::SlowStart, 0)), Health::Waiting);
 }
 

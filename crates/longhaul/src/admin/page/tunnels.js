@@ -30,8 +30,20 @@ const HOP_STATES = {
   "down": "down",
 };
 
+// A hop that would be dialled is failing while its last dials failed.
+function hopState(hop) {
+  return hop.failed_dials > 0 && ["up", "slow-start"].includes(hop.state) ? "failing" : HOP_STATES[hop.state];
+}
+
+// How the last dials or checks of a hop failed, and for how long they have. Empty if the last ones did not fail.
+function failure(hop) {
+  if (hop.last_failure == null || (hop.failed_dials === 0 && hop.state !== "down")) return "";
+  return hop.failing_seconds == null ? hop.last_failure : `${hop.last_failure} for ${age(hop.failing_seconds)}`;
+}
+
 const HOP_COLUMNS = columns(HOPS, {
-  state: { text: (hop) => `${HEALTH[hop.health].sign} ${HOP_STATES[hop.state]}`, tone: (hop) => HEALTH[hop.health].tone },
+  state: { text: (hop) => `${HEALTH[hop.health].sign} ${hopState(hop)}`, tone: (hop) => HEALTH[hop.health].tone },
+  last_failure: { text: failure },
   failed_dials: { tone: (hop) => (hop.failed_dials > 0 ? "warn" : "none") },
 });
 const TUNNEL_COLUMNS = columns(TUNNELS);

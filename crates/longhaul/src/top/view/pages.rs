@@ -1,7 +1,7 @@
 //! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
 
 use super::paper::wrap;
-use crate::admin::figures::{Figure, LEGS, tunnel_state, verify_state};
+use crate::admin::figures::{Figure, LEGS, hop_state, tunnel_state, verify_state};
 use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState};
 use crate::admin::verdict::Words;
 use crate::figures;
@@ -115,7 +115,7 @@ fn verified(verify: &VerifyState, model: &Model) -> String {
 
 fn next_hop(hop: &HopState) -> String {
     let flows = figures::count(hop.flows_now.try_into().unwrap_or(usize::MAX), "flow");
-    let mut text = format!("  {} {} for {}, {flows}", hop.next_hop, hop.state.text(), figures::age(hop.state_seconds));
+    let mut text = format!("  {} {} for {}, {flows}", hop.next_hop, hop_state(hop), figures::age(hop.state_seconds));
     if let Some(ms) = hop.rtt_ms {
         text += &format!(", handshake {}", figures::rtt(ms));
     }
