@@ -65,6 +65,8 @@ pub struct Admin {
     pub socket: Option<PathBuf>,
     /// Address of the read-only HTTP listener; `None` means that there is none.
     pub listen: Option<SocketAddr>,
+    /// Names by which browsers and scrapers may call this machine, beside its own.
+    pub hosts: Vec<String>,
 }
 
 /// The values of `[probe]`: who may send probes.

@@ -35,7 +35,28 @@ pub(crate) const ADMIN: &[Row<Admin>] = &[
               listens on 127.0.0.1. Whoever reaches another address can read the names of the tunnels and the addresses \
               of the flows.",
     },
+    Row {
+        name: "hosts",
+        default: KeyDefault::Words("none"),
+        example: "[\"relay.example\"]",
+        flag: None,
+        value: KeyValue::Several { add: add_host, empty: "leave the key out" },
+        show: |_| None,
+        check: no_remarks,
+        doc: "Names by which the HTTP listener may be reached, such as that of a service address. An address, `localhost` and \
+              the names of this machine (its host name, and those beside it or beside a loopback address in `/etc/hosts`) need \
+              no key. By any other name it answers 421, because a page on the web could read the state through a name of its \
+              own (DNS rebinding). `/readyz` and `/healthz` answer by any name.",
+    },
 ];
+
+fn add_host(admin: &mut Admin, text: &str) -> Result<(), String> {
+    match value::is_host_name(text) {
+        true => admin.hosts.push(text.into()),
+        false => return Err("write a name without a port, such as \"relay.example\"".into()),
+    }
+    Ok(())
+}
 
 /// Returns a note if other hosts may read the HTTP listener.
 fn open_to_others(admin: &Admin, _: Syntax) -> Vec<Remark> {
@@ -65,6 +86,13 @@ const SUN_PATH_MAX: usize = 108;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn admin_hosts() {
+        let mut admin = Admin::default();
+        assert!(add_host(&mut admin, "relay.example").is_ok() && admin.hosts == ["relay.example"]);
+        assert!(add_host(&mut admin, "relay.example:9650").is_err() && add_host(&mut admin, "http://a").is_err());
+    }
 
     #[test]
     fn admin_addresses() {

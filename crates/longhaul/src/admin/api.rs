@@ -4,6 +4,7 @@
 use super::answer::{self, Answer, Busy, DrainProgress, busy, error, json, text, wrong_method};
 use super::collect;
 use super::health::Judged;
+use super::host;
 use super::metrics::{self, Format};
 use super::page;
 use super::source::Source;
@@ -101,6 +102,11 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
     lock(&source.counters).requests += 1;
     let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
+    if let Some(name) = foreign_name(&source, listener, &head) {
+        let why =
+            format!("{name:?} is no name of this machine that the daemon knows: write [admin] hosts = [{name:?}]");
+        return busy(error(StatusCode::MISDIRECTED_REQUEST, &why), mark);
+    }
     let answer = match find(listener, &head.method, head.uri.path()) {
         Ok((Run::Call(call), number)) => {
             let answer = call(source, Asked { number, format }).await;
@@ -110,6 +116,13 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
         Err(refused) => *refused,
     };
     busy(answer, mark)
+}
+
+/// Returns the name in a request of the HTTP listener that is no name of this machine. Load balancers and monitors may ask for the
+/// health by any name, because it says little.
+fn foreign_name(source: &Source, listener: Listener, head: &Parts) -> Option<String> {
+    let is_asked = listener == Listener::Http && !matches!(head.uri.path(), "/healthz" | "/readyz");
+    if is_asked { host::foreign_name(head, &lock(&source.hosts)) } else { None }
 }
 
 /// Returns how the route of a request answers, and the number in its path.

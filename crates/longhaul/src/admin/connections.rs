@@ -142,6 +142,8 @@ async fn carry(stream: impl Stream, source: Arc<Source>, listener: Listener, bus
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        // A client may send FIN behind its request, as `printf .. | socat` does.
+        .half_close(true)
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);

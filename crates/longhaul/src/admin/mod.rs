@@ -28,6 +28,7 @@ mod collect;
 mod connections;
 pub mod figures;
 mod health;
+mod host;
 #[cfg(test)]
 mod manual_tests;
 mod metrics;

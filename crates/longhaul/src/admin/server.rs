@@ -6,6 +6,7 @@ use super::metrics;
 use super::socket::SocketFile;
 use super::source::Source;
 use longhaul_config::Admin as Wanted;
+use longhaul_relay::lock;
 use longhaul_sys::errno_text;
 use std::future::Future;
 use std::io;
@@ -93,6 +94,7 @@ impl Drop for Task {
 pub(crate) struct ListenerChanges {
     control: ListenerChange<(UnixListener, SocketFile)>,
     http: ListenerChange<(TcpListener, SocketAddr)>,
+    hosts: Vec<String>,
 }
 
 enum ListenerChange<L> {
@@ -132,13 +134,14 @@ impl Admin {
             Some(address) if self.http.as_ref().is_some_and(|(now, _task)| *now == address) => ListenerChange::Keep,
             Some(address) => ListenerChange::New((listen_http(address)?, address)),
         };
-        Ok(ListenerChanges { control, http })
+        Ok(ListenerChanges { control, http, hosts: wanted.hosts.clone() })
     }
 
     /// Serves the listeners of `plan` from now on, and closes the others. Without a configured control socket, it tries the
     /// default path, and logs a warning if that cannot be used.
     pub(crate) fn apply(&mut self, plan: ListenerChanges) {
-        let Source { resources, relay, .. } = &*self.source;
+        let Source { resources, relay, hosts, .. } = &*self.source;
+        *lock(hosts) = plan.hosts;
         self.watch.get_or_insert_with(|| self.thread.spawn(resources.clone().watch(relay.clone())));
         match plan.control {
             ListenerChange::Keep => {}

@@ -22,12 +22,15 @@ pub(crate) struct Source {
     pub(super) resources: Arc<Resources>,
     /// Events of the admin part.
     pub(super) counters: Mutex<AdminCounters>,
+    /// Names of this machine by the configuration, beside its own.
+    pub(super) hosts: Mutex<Vec<String>>,
 }
 
 impl Source {
     /// Returns a source for the process that starts now.
     pub(crate) fn new(control: Control, relay: Arc<Relay>) -> Arc<Source> {
         let (started, began) = (SystemTime::now(), Instant::now());
-        Arc::new(Source { control, relay, started, began, resources: Arc::default(), counters: Mutex::default() })
+        let (counters, hosts) = (Mutex::default(), Mutex::default());
+        Arc::new(Source { control, relay, started, began, resources: Arc::default(), counters, hosts })
     }
 }

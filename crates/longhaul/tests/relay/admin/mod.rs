@@ -97,6 +97,31 @@ fn the_http_listener_reads_and_changes_nothing() {
     talk(&client, &server);
 }
 
+/// A page on the web may give its own name the address of this host. Load balancers may ask for the health by any name.
+#[test]
+fn a_name_that_is_not_this_machine_s_reads_nothing() {
+    let admin = Watched::start("");
+    let ask = |path: &str, host: &str, end: bool| {
+        let stream = patient(TcpStream::connect(admin.http.address()).unwrap());
+        (&stream).write_all(format!("GET {path} HTTP/1.1\r\n{host}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        // As `printf .. | socat` does. The answer comes all the same.
+        if end {
+            stream.shutdown(Shutdown::Write).unwrap();
+        }
+        String::from_utf8(read_to_end(&stream).0).unwrap()
+    };
+    for n in 0..30 {
+        assert!(ask("/status.json", "Host: localhost:1\r\n", n % 2 == 0).starts_with("HTTP/1.1 200 "));
+    }
+    let refused = ask("/status.json", "Host: evil.example:9650\r\n", false);
+    assert!(refused.starts_with("HTTP/1.1 421 ") && refused.contains("[admin] hosts"), "{refused}");
+    assert!(ask("/metrics", "Host: evil.example\r\n", false).starts_with("HTTP/1.1 421 "));
+    assert!(ask("/readyz", "Host: evil.example\r\n", false).starts_with("HTTP/1.1 200 "));
+    let known = admin.text("", "").replace("[admin]\n", "[admin]\nhosts = [\"evil.example\"]\n");
+    assert_eq!(admin.daemon.reload(&known)["message"], "reloaded");
+    assert!(ask("/metrics", "Host: EVIL.example\r\n", false).starts_with("HTTP/1.1 200 "));
+}
+
 #[test]
 fn a_status_names_the_cap_that_limits_a_flow() {
     let admin = Watched::start("");

@@ -229,7 +229,7 @@ pub(crate) fn status_of(socket: &Path) -> Value {
 
 /// Sends a request such as `GET /metrics` on `stream`; returns the whole answer.
 pub(crate) fn ask(mut stream: impl Read + Write, request: &str, accept: &str) -> String {
-    let head = format!("{request} HTTP/1.1\r\nHost: test\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+    let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
