@@ -19,7 +19,7 @@ use longhaul_units::Bytes;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use tracing::{Level, enabled, info, warn};
+use tracing::{Level, debug, enabled, info, warn};
 
 /// A flow that is over.
 #[derive(Clone, Copy, Debug)]
@@ -34,34 +34,44 @@ pub(crate) struct FlowEnd<'a> {
 
 impl FlowEnd<'_> {
     /// Writes the flow's one line, with what the kernel knows of the legs. Unknown fields are left out, such as all
-    /// fields of a `dial` leg that was never connected. Logs a warning if a buffer limited one of the legs.
+    /// fields of a `dial` leg that was never connected. A probe's line is one of debug: what a prober finds is logged where it runs. Logs a warning if a buffer limited one of the legs.
     pub(crate) fn log(&self, relay: &Relay, accept: &LegEnd, dial: Option<&LegEnd>) {
         let FlowEnd { flow, tally, how } = *self;
         let next_hop = flow.next_hop();
-        info!(
-            flow = flow.number,
-            tunnel = %flow.tunnel.name,
-            peer = %flow.client.address(),
-            proxy = flow.proxy().map(display),
-            transfer = flow.client.transfer().map(display),
-            next_hop = next_hop.map(|(hop, _)| display(hop)),
-            next_hop_address = next_hop.map(|(_, address)| display(address)),
-            dial_local = dial.and_then(|dial| dial.local).map(display),
-            up_bytes = tally.up,
-            down_bytes = tally.down,
-            seconds = flow.began.elapsed().as_millis() as f64 / 1e3,
-            how = %how,
-            untold = untold(accept, dial),
-            accept_rtt_ms = accept.rtt_ms(),
-            accept_retrans_bytes = accept.info.bytes_retrans,
-            accept_delivery_mbytes_per_s = accept.delivery(),
-            accept_congestion = accept.congestion.as_deref().map(display),
-            dial_rtt_ms = dial.and_then(LegEnd::rtt_ms),
-            dial_retrans_bytes = dial.map(|dial| dial.info.bytes_retrans),
-            dial_delivery_mbytes_per_s = dial.and_then(LegEnd::delivery),
-            dial_congestion = dial.and_then(|dial| dial.congestion.as_deref()).map(display),
-            "flow ended"
-        );
+        // tracing takes only a constant level.
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    flow = flow.number,
+                    tunnel = %flow.tunnel.name,
+                    peer = %flow.client.address(),
+                    proxy = flow.proxy().map(display),
+                    transfer = flow.client.transfer().map(display),
+                    next_hop = next_hop.map(|(hop, _)| display(hop)),
+                    next_hop_address = next_hop.map(|(_, address)| display(address)),
+                    dial_local = dial.and_then(|dial| dial.local).map(display),
+                    up_bytes = tally.up,
+                    down_bytes = tally.down,
+                    seconds = flow.began.elapsed().as_millis() as f64 / 1e3,
+                    how = %how,
+                    untold = untold(accept, dial),
+                    accept_rtt_ms = accept.rtt_ms(),
+                    accept_retrans_bytes = accept.info.bytes_retrans,
+                    accept_delivery_mbytes_per_s = accept.delivery(),
+                    accept_congestion = accept.congestion.as_deref().map(display),
+                    dial_rtt_ms = dial.and_then(LegEnd::rtt_ms),
+                    dial_retrans_bytes = dial.map(|dial| dial.info.bytes_retrans),
+                    dial_delivery_mbytes_per_s = dial.and_then(LegEnd::delivery),
+                    dial_congestion = dial.and_then(|dial| dial.congestion.as_deref()).map(display),
+                    "flow ended"
+                )
+            };
+        }
+        if flow.is_probe() {
+            line!(debug)
+        } else {
+            line!(info)
+        }
         if tally.up + tally.down > MIN_DIAGNOSIS_BYTES {
             // The dial leg comes first, because only one of them is logged per second.
             for (leg, of) in [(dial, Leg::Dial), (Some(accept), Leg::Accept)] {

@@ -43,8 +43,8 @@ pub(crate) struct Flow {
     carried: [AtomicU64; 2],
     /// Whether the pump of each direction waits for its sink, by its source.
     blocked: [AtomicBool; 2],
-    /// The legs whose FIN was passed on, one bit each.
-    fins: AtomicU8,
+    /// The legs whose FIN was passed on, one bit each, and [`PROBE`].
+    marks: AtomicU8,
     how: OnceLock<How>,
 }
 
@@ -154,7 +154,7 @@ impl Flow {
             dialled: OnceLock::new(),
             carried: Default::default(),
             blocked: Default::default(),
-            fins: AtomicU8::new(0),
+            marks: AtomicU8::new(0),
             how: OnceLock::new(),
         }
     }
@@ -192,7 +192,17 @@ impl Flow {
 
     /// Records that the FIN of `source` was passed on.
     pub(crate) fn passed_fin(&self, source: Leg) {
-        self.fins.fetch_or(1 << source.index(), Relaxed);
+        self.marks.fetch_or(1 << source.index(), Relaxed);
+    }
+
+    /// Records that its first bytes were a preface.
+    pub(crate) fn note_probe(&self) {
+        self.marks.fetch_or(PROBE, Relaxed);
+    }
+
+    /// Whether its first bytes were a preface.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.marks.load(Relaxed) & PROBE != 0
     }
 
     /// Records why the flow ended. Only the first call has an effect.
@@ -272,7 +282,7 @@ impl Flow {
     }
 
     fn state_name(&self) -> FlowStateName {
-        match self.fins.load(Relaxed) {
+        match self.marks.load(Relaxed) & (ACCEPT_FIN | DIAL_FIN) {
             _ if self.has_ended() => FlowStateName::Ended,
             _ if !self.is_connected() => FlowStateName::Dialling,
             0 => FlowStateName::Open,
@@ -296,9 +306,11 @@ impl Flow {
     }
 }
 
-/// The bits of the legs in [`Flow::fins`].
+/// The bits of the legs in [`Flow::marks`].
 const ACCEPT_FIN: u8 = 1 << Leg::Accept.index();
 const DIAL_FIN: u8 = 1 << Leg::Dial.index();
+/// The bit of a flow whose first bytes were a preface.
+const PROBE: u8 = 1 << 2;
 
 #[cfg(test)]
 mod tests {

@@ -91,6 +91,7 @@ pub(crate) enum Answered {
 
 /// Answers the preface that was `found` at the beginning of a flow, in its first `bytes` bytes.
 pub(crate) async fn answer(legs: &Legs<'_>, found: Found, bytes: usize) -> Answered {
+    legs.flow.note_probe();
     let why = match found {
         Found::Preface(PrefaceKind::Probe(preface)) if bytes == LENGTH => return answer_probe(legs, &preface).await,
         // The prober sends no byte behind it before the report.
@@ -176,6 +177,7 @@ pub(crate) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
         return None;
     }
     let preface = peek_probe(accept).await?;
+    flow.note_probe();
     if course(&flow.tunnel, &preface, || is_from_here(relay, flow, accept)) != Course::Answer
         || peek::consume(accept, LENGTH).is_err()
     {
@@ -195,7 +197,7 @@ pub(crate) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
         return;
     }
     let telling = async {
-        let Some(preface) = take_probe(accept).await else { return };
+        let Some(preface) = take_probe(flow, accept).await else { return };
         if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
             let dial = dial_of(&flow.tunnel, &failed).await;
             let report = Report { dial, why: failed.why, ..report(flow, &preface, None, Next::DialFailed) };
@@ -213,7 +215,7 @@ pub(crate) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
 pub(crate) async fn tell_reset(legs: &Legs<'_>) {
     let Legs { relay, flow, accept, dial } = *legs;
     let telling = async {
-        let Some(preface) = take_probe(accept).await else { return };
+        let Some(preface) = take_probe(flow, accept).await else { return };
         if !matches!(course(legs.tunnel(), &preface, || is_from_here(relay, flow, accept)), Course::PassOn(_)) {
             answer_as_last(relay, flow, accept, Some(dial), &preface).await;
             return;
@@ -250,8 +252,9 @@ pub(crate) async fn peek_probe(accept: &Stream) -> Option<Preface> {
 }
 
 /// Reads the preface of a probe on `accept`, if there is one, so that the close can end with FIN.
-async fn take_probe(accept: &Stream) -> Option<Preface> {
+async fn take_probe(flow: &Flow, accept: &Stream) -> Option<Preface> {
     let preface = peek_probe(accept).await?;
+    flow.note_probe();
     peek::consume(accept, LENGTH).ok().map(|()| preface)
 }
 
