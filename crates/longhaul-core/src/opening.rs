@@ -36,9 +36,16 @@ pub const MAGIC_BYTES: usize = 16;
 /// Maximum length of a preface in bytes.
 pub const MAX_PREFACE_BYTES: usize = probe::LENGTH;
 
-/// Time in which a whole PROXY header must arrive, or the preface of an own probe. Both are sent at once, so this allows for
-/// three lost packets.
-pub const HEADER_TIME: Duration = Duration::from_secs(5);
+/// Time in which a whole PROXY header must arrive, or the preface of an own probe. Both are sent at once, so this allows for four
+/// lost packets, which the kernel sends again after 1, 3, 7 and 15 s in the worst case. See [`Opening::or_slower`].
+pub const HEADER_TIME: Duration = Duration::from_secs(15);
+
+/// The most that [`Opening::or_slower`] allows.
+pub const MAX_HEADER_TIME: Duration = Duration::from_secs(120);
+
+/// Time that the first byte behind a header that names no client is waited for. A health check ends instead, and a server that
+/// speaks first makes a client wait so long.
+pub const BEHIND_TIME: Duration = Duration::from_millis(200);
 
 /// Time that a dial waits for the client's first bytes: longer than a LAN's round trip, and too short for a person to notice. The
 /// near relay sends a preface right after its handshake.
@@ -53,6 +60,9 @@ pub const REST_TIME: Duration = Duration::from_secs(1);
 pub enum Asks {
     /// Before the flow, where the tunnel expects one: which PROXY header? Waits [`HEADER_TIME`] for all of it.
     Header(Accepts),
+    /// Behind a header that names no client: does payload follow, or is this a health check, which ends here? Waits
+    /// [`BEHIND_TIME`] for the first byte.
+    Behind,
     /// Before the flow, where the client is this process: is its preface here? Waits [`HEADER_TIME`] for the first bytes.
     OwnProbe,
     /// Before a dial, and after one that failed: is a preface here, or payload? Waits [`DIAL_TIME`] for the first bytes.
@@ -67,6 +77,7 @@ pub enum Asks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
     asks: Asks,
+    began: Instant,
     until: Option<Instant>,
 }
 
@@ -85,6 +96,8 @@ pub enum Found {
     Bad(Fault),
     /// The payload of an ordinary client.
     Payload,
+    /// The connection ended without a byte.
+    Ended,
     /// Nothing has come in time, or too little to tell.
     Undecided,
 }
@@ -94,11 +107,19 @@ impl Opening {
     pub fn new(asks: Asks, now: Instant) -> Opening {
         let time = match asks {
             Asks::Header(_) | Asks::OwnProbe => Some(HEADER_TIME),
+            Asks::Behind => Some(BEHIND_TIME),
             Asks::BesideDial => Some(DIAL_TIME),
             // Its client may take any time for its first byte.
             Asks::Flow | Asks::Control => None,
         };
-        Opening { asks, until: time.map(|time| now + time) }
+        Opening { asks, began: now, until: time.map(|time| now + time) }
+    }
+
+    /// Waits longer if the sender's kernel may: `rto` is the retransmission timeout of the connection. Each one is twice the one
+    /// before it, so four of them take 15 times as long.
+    pub fn or_slower(self, rto: Duration) -> Opening {
+        let slow = self.began + rto.saturating_mul(15).min(MAX_HEADER_TIME);
+        Opening { until: self.until.map(|until| until.max(slow)), ..self }
     }
 
     /// Returns the time at which [`look`](Opening::look) decides without more bytes, if there is one.
@@ -110,8 +131,12 @@ impl Opening {
     /// or time may decide.
     pub fn look(&mut self, bytes: &[u8], has_ended: bool, now: Instant) -> Option<Found> {
         let is_late = self.until.is_some_and(|until| until <= now);
-        if let Asks::Header(accepts) = self.asks {
-            return header(bytes, accepts, has_ended, is_late);
+        match self.asks {
+            // A health check of a load balancer may be without a header.
+            Asks::Header(_) | Asks::Behind if bytes.is_empty() && has_ended => return Some(Found::Ended),
+            Asks::Header(accepts) => return header(bytes, accepts, has_ended, is_late.then(|| now - self.began)),
+            Asks::Behind => return (is_late || !bytes.is_empty()).then_some(Found::Payload),
+            _ => {}
         }
         let (found, is_over, is_begun) = (preface(bytes), has_ended || is_late, bytes.len() >= MAGIC_BYTES);
         match self.asks {
@@ -129,12 +154,13 @@ impl Opening {
     }
 }
 
-fn header(bytes: &[u8], accepts: Accepts, has_ended: bool, is_late: bool) -> Option<Found> {
+/// `late`: the time for a header is over, which was so long.
+fn header(bytes: &[u8], accepts: Accepts, has_ended: bool, late: Option<Duration>) -> Option<Found> {
     match proxy_header::read(bytes, accepts) {
         Ok(Some(header)) => Some(Found::Header(header)),
         Err(bad) => Some(Found::NoHeader(bad)),
         Ok(None) if has_ended => Some(Found::NoHeader(Bad::Ended)),
-        Ok(None) => is_late.then_some(Found::NoHeader(Bad::Slow(HEADER_TIME))),
+        Ok(None) => late.map(|time| Found::NoHeader(Bad::Slow(time))),
     }
 }
 
@@ -181,9 +207,10 @@ mod tests {
         prop_oneof![9 => (cut, any_bytes()).prop_map(|(bytes, more)| [bytes, more].concat()), 1 => any_bytes()]
     }
 
-    fn questions(now: Instant) -> [Opening; 7] {
+    fn questions(now: Instant) -> [Opening; 8] {
         let [v1, v2, any] = [Accepts::V1, Accepts::V2, Accepts::Any].map(Asks::Header);
-        [v1, v2, any, Asks::OwnProbe, Asks::BesideDial, Asks::Flow, Asks::Control].map(|asks| Opening::new(asks, now))
+        [v1, v2, any, Asks::Behind, Asks::OwnProbe, Asks::BesideDial, Asks::Flow, Asks::Control]
+            .map(|asks| Opening::new(asks, now))
     }
 
     /// Gives `opening` the first bytes in pieces that end at these places. Returns the decision, and the number of bytes that it took.
@@ -213,7 +240,7 @@ mod tests {
                     Asks::Control => prop_assert!(found == whole || found == Some(Found::Begun) && super::preface(&bytes) != Some(Found::Payload)),
                     // The first byte tells the version, and the next ones may be of none.
                     Asks::Header(_) => prop_assert!(found == whole || is_of_version(found) && is_of_version(whole)),
-                    Asks::Flow => prop_assert_eq!(found, whole),
+                    Asks::Flow | Asks::Behind => prop_assert_eq!(found, whole),
                 }
             }
         }
@@ -275,7 +302,23 @@ mod tests {
         }
         assert_eq!(ended(Opening::new(Asks::Flow, now), &MAGIC), Found::Begun);
         assert_eq!(ended(Opening::new(Asks::Header(Accepts::Any), now), b"PROXY "), Found::NoHeader(Bad::Ended));
-        assert_eq!(Bad::Slow(HEADER_TIME).to_string(), "no whole header in 5s");
+        for asks in [Asks::Header(Accepts::Any), Asks::Behind] {
+            assert_eq!(ended(Opening::new(asks, now), b""), Found::Ended);
+        }
+        assert_eq!(ended(Opening::new(Asks::Behind, now), b"x"), Found::Payload);
+    }
+
+    #[test]
+    fn a_header_has_15_s_and_more_where_the_kernel_waits_longer_between_its_tries() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        for (rto, patience) in [(second / 5, 15), (second, 15), (3 * second, 45), (100 * second, 120)] {
+            let mut opening = Opening::new(Asks::Header(Accepts::Any), now).or_slower(rto);
+            assert_eq!(opening.until(), Some(now + patience * second));
+            assert_eq!(opening.look(b"PROXY ", false, now + (patience - 1) * second), None);
+            let slow = Some(Found::NoHeader(Bad::Slow(patience * second)));
+            assert_eq!(opening.look(b"PROXY ", false, now + patience * second), slow);
+        }
+        assert_eq!(Bad::Slow(HEADER_TIME).to_string(), "no whole header in 15s");
     }
 
     #[test]

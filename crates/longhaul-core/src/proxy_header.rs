@@ -17,7 +17,7 @@ use longhaul_units::show_duration;
 use ppp::v2::{IPv4, IPv6};
 use ppp::{v1, v2};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// A version of the PROXY protocol.
@@ -47,6 +47,23 @@ pub struct Ends {
     pub client: SocketAddr,
     /// Address that the client connected to.
     pub to: SocketAddr,
+}
+
+impl Ends {
+    /// An IPv4-mapped IPv6 address is the IPv4 address.
+    fn new(client: impl Into<SocketAddr>, to: impl Into<SocketAddr>) -> Ends {
+        let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        Ends { client: plain(client.into()), to: plain(to.into()) }
+    }
+
+    /// Returns the same addresses as IPv6, an IPv4 address as the mapped one.
+    fn as_ipv6(self) -> Ends {
+        let mapped = |address: SocketAddr| match address.ip() {
+            IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
+            IpAddr::V6(_) => address,
+        };
+        Ends { client: mapped(self.client), to: mapped(self.to) }
+    }
 }
 
 /// A whole header.
@@ -105,6 +122,14 @@ impl Accepts {
         }
     }
 
+    /// Returns a version that it accepts.
+    pub fn version(self) -> Version {
+        match self {
+            Accepts::V1 => Version::V1,
+            Accepts::V2 | Accepts::Any => Version::V2,
+        }
+    }
+
     fn includes(self, version: Version) -> bool {
         match self {
             Accepts::V1 => version == Version::V1,
@@ -141,14 +166,15 @@ fn read_v1(bytes: &[u8]) -> Result<Option<Header>, Bad> {
     };
     let line = &line[..end + 2];
     let header = v1::Header::try_from(line).map_err(|_| Bad::Malformed)?;
-    if header.header.len() != line.len() {
-        return Err(Bad::Malformed);
-    }
     let ends = match header.addresses {
         v1::Addresses::Unknown => None,
         v1::Addresses::Tcp4(ip) => Some(ends_v4(ip)),
         v1::Addresses::Tcp6(ip) => Some(ends_v6(ip)),
     };
+    // The crate reads a port with a sign, which the specification does not have.
+    if header.header.len() != line.len() || (ends.is_some() && line.contains(&b'+')) {
+        return Err(Bad::Malformed);
+    }
     Ok(Some(Header { bytes: line.len(), ends }))
 }
 
@@ -169,34 +195,32 @@ fn read_v2(bytes: &[u8]) -> Result<Option<Header>, Bad> {
 }
 
 fn ends_v4(ip: IPv4) -> Ends {
-    Ends {
-        client: (ip.source_address, ip.source_port).into(),
-        to: (ip.destination_address, ip.destination_port).into(),
-    }
+    Ends::new((ip.source_address, ip.source_port), (ip.destination_address, ip.destination_port))
 }
 
 fn ends_v6(ip: IPv6) -> Ends {
-    Ends {
-        client: (ip.source_address, ip.source_port).into(),
-        to: (ip.destination_address, ip.destination_port).into(),
-    }
+    Ends::new((ip.source_address, ip.source_port), (ip.destination_address, ip.destination_port))
 }
 
-/// Returns a header for a client's connection, at most 107 bytes. IPv4-mapped IPv6 addresses are written as IPv4. The
-/// header names no client if `ends` is `None`, or if its addresses differ in their IP version.
+/// Returns a header for a client's connection, at most 107 bytes. IPv4-mapped IPv6 addresses are written as IPv4. If the addresses
+/// differ in their IP version, version 2 writes both as IPv6. The header names no client if `ends` is `None`, or in version 1 if
+/// they differ: its text has no mapped addresses.
 pub fn write(version: Version, ends: Option<Ends>) -> Vec<u8> {
-    let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
-    let ends = ends.map(|Ends { client, to }| Ends { client: plain(client), to: plain(to) });
-    let ends = ends.filter(|ends| ends.client.is_ipv4() == ends.to.is_ipv4());
+    let ends = ends.map(|Ends { client, to }| Ends::new(client, to));
+    let is_mixed = ends.is_some_and(|ends| ends.client.is_ipv4() != ends.to.is_ipv4());
     match version {
         Version::V1 => {
+            let ends = ends.filter(|_| !is_mixed);
             let addresses = ends.map_or(v1::Addresses::Unknown, |ends| (ends.client, ends.to).into());
             addresses.to_string().into_bytes()
         }
         Version::V2 => {
             let (protocol, addresses) = match ends {
                 None => (v2::Protocol::Unspecified, v2::Addresses::Unspecified),
-                Some(ends) => (v2::Protocol::Stream, (ends.client, ends.to).into()),
+                Some(ends) => {
+                    let ends = if is_mixed { ends.as_ipv6() } else { ends };
+                    (v2::Protocol::Stream, (ends.client, ends.to).into())
+                }
             };
             let builder = v2::Builder::with_addresses(v2::Version::Two | v2::Command::Proxy, protocol, addresses);
             // This fails only if the header is longer than 64 KiB.
@@ -205,15 +229,12 @@ pub fn write(version: Version, ends: Option<Ends>) -> Vec<u8> {
     }
 }
 
-/// Returns a header that names no client, for a connection of the sender itself: LOCAL of version 2, or UNKNOWN of version 1
-/// where only that is accepted.
-pub fn write_own(accepts: Accepts) -> Vec<u8> {
-    match accepts {
-        Accepts::V1 => write(Version::V1, None),
-        Accepts::V2 | Accepts::Any => {
-            // proxy-protocol.txt 2.2: version 2, LOCAL; AF_UNSPEC; no bytes after the length.
-            [SIGNATURE_V2, &[0x20, 0, 0, 0]].concat()
-        }
+/// Returns a header that names no client, for a connection of the sender itself: UNKNOWN of version 1, LOCAL of version 2.
+pub fn write_own(version: Version) -> Vec<u8> {
+    match version {
+        Version::V1 => write(Version::V1, None),
+        // proxy-protocol.txt 2.2: version 2, LOCAL; AF_UNSPEC; no bytes after the length.
+        Version::V2 => [SIGNATURE_V2, &[0x20, 0, 0, 0]].concat(),
     }
 }
 
@@ -275,9 +296,9 @@ mod tests {
 
     #[test]
     fn a_header_of_the_sender_itself_is_read_and_names_no_client() {
-        assert_eq!(write_own(Accepts::V1), b"PROXY UNKNOWN\r\n");
+        assert_eq!(write_own(Version::V1), b"PROXY UNKNOWN\r\n");
         for accepts in [Accepts::V1, Accepts::V2, Accepts::Any] {
-            assert_eq!(whole(&write_own(accepts), accepts), None);
+            assert_eq!(whole(&write_own(accepts.version()), accepts), None);
         }
     }
 
@@ -290,8 +311,18 @@ mod tests {
         assert_eq!(write(Version::V2, None), binary(0x21, 0x00, &[]));
         let mapped = ends("[::ffff:192.0.2.7]:51234", "[::ffff:198.51.100.1]:6000");
         assert_eq!(write(Version::V1, Some(mapped)), write(Version::V1, Some(v4())));
-        let mixed = Ends { client: v4().client, to: v6().to };
-        assert_eq!(write(Version::V2, Some(mixed)), write(Version::V2, None));
+    }
+
+    #[test]
+    fn a_client_of_another_ip_version_than_its_destination_keeps_its_address() {
+        for mixed in [Ends { client: v4().client, to: v6().to }, Ends { client: v6().client, to: v4().to }] {
+            let header = write(Version::V2, Some(mixed));
+            assert_eq!((header[13], header.len()), (0x21, 16 + 36), "both are written as IPv6");
+            assert_eq!(whole(&header, Accepts::V2), Some(mixed), "and read as what they are");
+            assert_eq!(write(Version::V1, Some(mixed)), write(Version::V1, None));
+        }
+        let mapped = b"PROXY TCP6 ::ffff:192.0.2.7 2001:db8:1::1 51234 6000\r\n";
+        assert_eq!(whole(mapped, Accepts::V1), Some(Ends { client: v4().client, to: v6().to }));
     }
 
     #[test]
@@ -333,6 +364,8 @@ mod tests {
             (b"PROXY TCP4\r\n", Bad::Malformed),
             (b"PROXY UDP4 192.0.2.7 198.51.100.1 1 2\r\n", Bad::Malformed),
             (b"PROXY TCP4 192.0.2.7 198.51.100.1 1 65536\r\n", Bad::Malformed),
+            (b"PROXY TCP4 192.0.2.7 198.51.100.1 +100 2\r\n", Bad::Malformed),
+            (b"PROXY TCP4 192.0.2.7 198.51.100.1 1 +2\r\n", Bad::Malformed),
             (b"PROXY TCP4 192.0.2.7 198.51.100.1 1\r\n", Bad::Malformed),
             (b"PROXY TCP4 192.0.2.7 198.51.100.1 1 2 3\r\n", Bad::Malformed),
             (b"PROXY TCP4 2001:db8::7 2001:db8::1 1 2\r\n", Bad::Malformed),

@@ -16,6 +16,8 @@ pub struct TcpInfo {
     pub ca_state: u8,
     /// Probes (keepalive or window) sent since the peer last acknowledged anything.
     pub probes: u8,
+    /// Retransmission timeout: the time after which the kernel sends unacknowledged bytes again (RFC 6298).
+    pub rto: Duration,
     /// Payload bytes of a full segment that we send.
     pub snd_mss: u32,
     /// Segments sent and not yet acknowledged.
@@ -131,6 +133,7 @@ impl TcpInfo {
             state: State::of(raw[0]),
             ca_state: raw[1],
             probes: raw[3],
+            rto: micros(u32_at(8).into()),
             snd_mss: u32_at(16),
             unacked_segments: u32_at(24),
             last_data_sent: millis(u32_at(44)),
@@ -242,7 +245,13 @@ mod tests {
         near.read_exact(&mut [0; 2]).unwrap();
         let info = TcpInfo::of(near.as_fd()).unwrap();
         assert_eq!(info.bytes_acked, 1001, "the SYN counts as acknowledged");
-        assert!(info.rtt > Duration::ZERO && info.snd_wnd > 1000 && info.snd_mss > 500, "{info:?}");
+        assert!(
+            info.rtt > Duration::ZERO
+                && info.rto >= Duration::from_millis(1)
+                && info.snd_wnd > 1000
+                && info.snd_mss > 500,
+            "{info:?}"
+        );
         assert!(info.is_app_limited, "a message is all that there was: {info:?}");
         assert_eq!(unacknowledged(near.as_fd()), Ok(0));
     }

@@ -5,22 +5,29 @@
 //! accept ──peek──> a part of the header ──wait for more, peek──> the whole header ──read exactly it──> flow
 //!                        └── bad, or not whole in time ──> RST
 //! ```
+//! A connection that ends without payload behind a header that names no client, or without any byte, is a health check: it is counted,
+//! and nothing is dialled.
+//!
 //! The bytes are only peeked until the header is whole, so the bytes after it stay in the kernel for splice. A preface stays there,
 //! too.
 
 use crate::accept::source_limits;
 use crate::flow;
 use crate::leg::peek::{ask, consume, peek};
+use crate::leg::setup::failed;
 use crate::leg::stream::Stream;
 use crate::live::client::{Client, Via};
 use crate::state::permits::Permit;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
-use longhaul_core::opening::{Asks, Found, PrefaceKind};
+use longhaul_core::opening::{Asks, Found, Opening, PrefaceKind};
 use longhaul_core::proxy_header::{Bad, Ends, MAX_BYTES};
+use longhaul_sys::tcp_info::TcpInfo;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::warn;
 
 /// An accepted and allowed connection whose flow has not begun.
@@ -43,7 +50,8 @@ pub(super) async fn run(asks: Asks, mut arrived: Arrived) {
         () = arrived.relay.is_cut() => return,
     };
     let client = match read {
-        Ok(client) => client,
+        Ok(Some(client)) => client,
+        Ok(None) => return arrived.tunnel.counters.count(|counters| &counters.health_checks),
         Err(why) => return refuse(&arrived, asks, &why),
     };
     let Arrived { relay, tunnel, permit, .. } = &mut arrived;
@@ -53,26 +61,46 @@ pub(super) async fn run(asks: Asks, mut arrived: Arrived) {
     }
 }
 
-/// Returns the client, by the header or the preface. Reads exactly the header. Dropping this future loses no byte.
+/// Returns the client, by the header or the preface; `None` if this was a health check. Reads exactly the header. Dropping this
+/// future loses no byte.
 ///
 /// # Errors
 /// It is not there. The text says why.
-async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) -> Result<Client, String> {
-    let failed = |err| format!("recv: {err}");
-    match peek(accept, ask(asks), &mut vec![0; MAX_BYTES]).await.map_err(failed)? {
-        (Found::Header(header), _) => {
-            consume(accept, header.bytes).map_err(failed)?;
+async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) -> Result<Option<Client>, String> {
+    let rto = TcpInfo::of(accept.as_fd()).map_or(Duration::ZERO, |info| info.rto);
+    match peek_or_end(accept, ask(asks).or_slower(rto), &mut vec![0; MAX_BYTES]).await? {
+        Found::Header(header) => {
+            consume(accept, header.bytes).map_err(|err| failed("recv", &err).to_string())?;
             accept.note_received_beside(header.bytes as i64);
-            // A header without addresses names its sender.
-            Ok(header.ends.map_or(Client::Direct(*peer), |Ends { client, to }| {
-                Client::Via(Box::new(Via { client, to, proxy: *peer }))
-            }))
+            // HAProxy names itself in a check of version 1.
+            let ends = header.ends.filter(|ends| ends.client != *peer);
+            let Some(Ends { client, to }) = ends else { return behind_header(accept, *peer).await };
+            Ok(Some(Client::Via(Box::new(Via { client, to, proxy: *peer }))))
         }
-        (Found::Preface(PrefaceKind::Probe(preface)), _) if relay.probes.own.admit(*peer, &preface.nonce) => {
-            Ok(Client::Own(Box::new(*peer)))
+        Found::Preface(PrefaceKind::Probe(preface)) if relay.probes.own.admit(*peer, &preface.nonce) => {
+            Ok(Some(Client::Own(Box::new(*peer))))
         }
-        (Found::NoHeader(why), _) => Err(why.to_string()),
+        Found::Ended if asks != Asks::OwnProbe => Ok(None),
+        Found::NoHeader(why) => Err(why.to_string()),
         _ => Err(Bad::Missing.to_string()),
+    }
+}
+
+/// Returns the client of a connection whose header names none, or its sender: that is `peer`. `None` if nothing follows the header.
+///
+/// # Errors
+/// The socket's error.
+async fn behind_header(accept: &Stream, peer: SocketAddr) -> Result<Option<Client>, String> {
+    let found = peek_or_end(accept, ask(Asks::Behind), &mut [0]).await?;
+    Ok((found != Found::Ended).then(|| peer.into()))
+}
+
+/// Like [`peek`]. A reset before a byte is an end.
+async fn peek_or_end(accept: &Stream, opening: Opening, bytes: &mut [u8]) -> Result<Found, String> {
+    match peek(accept, opening, bytes).await {
+        Ok((found, _)) => Ok(found),
+        Err(err) if err.kind() == ErrorKind::ConnectionReset => Ok(Found::Ended),
+        Err(err) => Err(failed("recv", &err).to_string()),
     }
 }
 
@@ -98,19 +126,18 @@ mod tests {
     use super::*;
     use crate::leg::peek::poll_peek;
     use crate::leg::stream;
+    use crate::live::counters::Counters;
     use longhaul_config::{NextHop, Tunnel};
     use longhaul_core::opening::HEADER_TIME;
-    use longhaul_core::proxy_header::Accepts;
+    use longhaul_core::proxy_header::{Accepts, Version, write_own};
     use longhaul_core::wire::answer::{Frame, Frames, Next, Report};
     use longhaul_core::wire::probe::Preface;
     use longhaul_sys::splice;
     use socket2::SockRef;
     use std::future::poll_fn;
-    use std::io::{ErrorKind, Read, Write};
-    use std::net::{Shutdown, TcpStream};
-    use std::os::fd::AsFd;
-    use std::sync::atomic::Ordering::Relaxed;
-    use std::time::Duration;
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     const HEADER: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 51234 6000\r\n";
 
@@ -163,7 +190,7 @@ mod tests {
 
     /// In virtual time, which moves only while no task runs.
     #[tokio::test(start_paused = true)]
-    async fn a_header_that_is_not_whole_after_5_s_is_refused() {
+    async fn a_header_that_is_not_whole_after_15_s_is_refused() {
         let relay = Relay::new(100);
         for part in [&b""[..], b"P", b"PROXY TCP4 192.0.2.7 198.51.100.1 51234 6000\r"] {
             let (accept, mut client) = pair();
@@ -177,6 +204,51 @@ mod tests {
         assert_eq!(relay.counters.bad_proxy_headers.load(Relaxed), 3);
         assert_eq!((relay.counters.refused.load(Relaxed), relay.counters.accepted.load(Relaxed)), (3, 0));
         relay.ended().await; // every permit has come back
+    }
+
+    /// Whether by FIN or RST, and with a header or without one: nothing is dialled, and it is no refusal.
+    #[tokio::test]
+    async fn a_health_check_is_counted_and_not_dialled() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let relay = Relay::new(100);
+        let headers = [Vec::new(), write_own(Version::V1), write_own(Version::V2)];
+        for (header, linger) in headers.iter().flat_map(|header| [(header, None), (header, Some(Duration::ZERO))]) {
+            let (accept, mut client) = pair();
+            client.write_all(header).unwrap();
+            SockRef::from(&client).set_linger(linger).unwrap();
+            let arrived = arrived(&relay, accept, server.local_addr().unwrap());
+            let tunnel = arrived.tunnel.clone();
+            drop(client);
+            run(Asks::Header(Accepts::Any), arrived).await;
+            let counted = |counter: &AtomicU64| counter.load(Relaxed);
+            let Counters { health_checks, refused, accepted, .. } = &*tunnel.counters;
+            let found = [health_checks, refused, accepted].map(counted);
+            assert_eq!(found, [1, 0, 0], "{} {linger:?}", header.escape_ascii());
+        }
+        assert!(server.accept().is_err_and(|err| err.kind() == ErrorKind::WouldBlock));
+        relay.ended().await;
+    }
+
+    /// HAProxy sends application checks so. Where the server speaks first, nothing comes behind the header.
+    #[tokio::test]
+    async fn a_connection_that_goes_on_behind_such_a_header_is_a_flow() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for (header, payload) in
+            [Version::V1, Version::V2].iter().flat_map(|v| [(write_own(*v), "hello"), (write_own(*v), "")])
+        {
+            let relay = Relay::new(100);
+            let (accept, mut client) = pair();
+            client.write_all(&[&header, payload.as_bytes()].concat()).unwrap();
+            tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, server.local_addr().unwrap())));
+            let (far, _) = server.accept().await.unwrap();
+            drop(client);
+            let mut got = Vec::new();
+            let far = far.into_std().unwrap();
+            far.set_nonblocking(false).unwrap();
+            let read = tokio::task::spawn_blocking(move || (&far).read_to_end(&mut got).map(|_| got)).await.unwrap();
+            assert_eq!((read.unwrap(), relay.counters.health_checks.load(Relaxed)), (payload.into(), 0));
+        }
     }
 
     #[tokio::test]
@@ -244,7 +316,7 @@ mod tests {
         let (accept, mut client) = pair();
         client.write_all(HEADER).unwrap();
         let arrived = arrived(&Relay::new(100), accept, client.peer_addr().unwrap());
-        let found = read_client(&arrived, Asks::Header(Accepts::V1)).await.unwrap();
+        let found = read_client(&arrived, Asks::Header(Accepts::V1)).await.unwrap().unwrap();
         let accept = &arrived.accept;
         assert_eq!((found.address().port(), accept.received_beside(), accept.header_sent()), (51234, 46, 0));
         assert!(splice::peek(accept.as_fd(), &mut [0]).is_err_and(|err| err.kind() == ErrorKind::WouldBlock));

@@ -114,6 +114,9 @@ counters! {
     bad_proxy_headers in "longhaul_tunnel_refused" "proxy header";
     /// Connections that were reset because of a limit of their source.
     over_source_limit in "longhaul_tunnel_refused" "source limit";
+    /// Connections to a tunnel with `proxy_in` that ended without a byte, or right behind a header that names no client.
+    health_checks => "longhaul_tunnel_health_checks"
+        "Connections to a tunnel with `proxy_in` that were health checks: they ended without payload.";
     /// Number of times that accept failed: EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC.
     accept_errors => "longhaul_tunnel_accept_errors"
         "Times that accept failed for lack of descriptors or memory.";

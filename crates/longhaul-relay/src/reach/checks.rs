@@ -1,6 +1,7 @@
 //! Active checks of a tunnel's next hops: one task a tunnel, off the flows' way.
 //!
-//! A check connects to the next hop as a dial does, with the same options and the same source, and resets the connection.
+//! A check connects to the next hop as a dial does, with the same options and the same source, and resets the connection. With
+//! `proxy_out`, it first sends the header of a health check.
 //! With `check = "verify"`, it first sends a probe through the hop to the final host. If a relay refuses the probe, as one with
 //! another key does, the connection alone counts. A hop whose name has several addresses passes when one of them does.
 
@@ -12,6 +13,8 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::verify::{self, Plan};
 use longhaul_config::{CheckBy, Tunnel};
+use longhaul_core::proxy_header;
+use longhaul_sys::splice;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,6 +91,10 @@ async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> O
         return of_hop(failure);
     }
     let rtt = began.elapsed();
+    if let (Some(version), Some(CheckBy::Tcp)) = (tunnel.proxy_out, tunnel.check.by) {
+        // The next hop expects a header, and this one tells it that nobody is behind it. A reset connection needs none.
+        let _ = splice::send(&stream, &proxy_header::write_own(version));
+    }
     let refusal = match tunnel.check.by {
         Some(CheckBy::Verify) => probe(relay, tunnel, stream, address).await?,
         Some(CheckBy::Tcp) | None => Ok(None),

@@ -7,7 +7,7 @@ use crate::random;
 use ipnet::IpNet;
 use longhaul_config::Tunnel;
 use longhaul_core::health::{Cause, Stage, Trouble};
-use longhaul_core::proxy_header::{self, Accepts, Version};
+use longhaul_core::proxy_header;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
@@ -66,7 +66,7 @@ impl Plan {
         Plan {
             address: with_zone(SocketAddr::new(ip, tunnel.listen.port()), tunnel.accept.bind_device()),
             allow: tunnel.allow.clone(),
-            header: tunnel.proxy_in.map(proxy_header::write_own).unwrap_or_default(),
+            header: tunnel.proxy_in.map(|accepts| proxy_header::write_own(accepts.version())).unwrap_or_default(),
             key: None,
             hops,
             are_known: false,
@@ -89,14 +89,10 @@ impl Plan {
     /// Returns the plan to probe the path behind `tunnel` by a connection to its next hop `address`, which must be a relay. The
     /// whole probe may take `total`.
     pub(crate) fn of_next_hop(tunnel: &Tunnel, address: SocketAddr, total: Duration) -> Plan {
-        let accepts = tunnel.proxy_out.map(|version| match version {
-            Version::V1 => Accepts::V1,
-            Version::V2 => Accepts::V2,
-        });
         Plan {
             address,
             allow: Vec::new(),
-            header: accepts.map(proxy_header::write_own).unwrap_or_default(),
+            header: tunnel.proxy_out.map(proxy_header::write_own).unwrap_or_default(),
             key: None,
             hops: tunnel.verify_hops.unwrap_or(1).saturating_sub(1),
             are_known: false,

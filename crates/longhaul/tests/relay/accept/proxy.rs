@@ -101,7 +101,7 @@ fn a_client_without_a_valid_header_is_reset_and_nothing_is_dialled() {
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset), "{}", bytes.escape_ascii());
     }
     // Every truncation, and the end of the stream after it.
-    for end in 0..whole.len() {
+    for end in 1..whole.len() {
         let client = path.dial();
         send_all(&client, &whole[..end]);
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset), "{end} bytes");
@@ -110,7 +110,7 @@ fn a_client_without_a_valid_header_is_reset_and_nothing_is_dialled() {
     assert_eq!(line["why"], "the first bytes are no PROXY header");
     assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
     let counters = path.relays[0].counters();
-    let refused = bad.len() + whole.len();
+    let refused = bad.len() + whole.len() - 1;
     assert_eq!((&counters["bad_proxy_headers"], &counters["refused"]), (&refused.into(), &refused.into()));
     assert_eq!((&counters["accepted"], &counters["flows_now"]), (&0.into(), &0.into()), "{counters}");
     assert_not_dialled(path.server());
@@ -344,6 +344,31 @@ fn headers_of_haproxy_are_read() {
     for server in ["send-proxy", "send-proxy-v2", "send-proxy-v2 proxy-v2-options crc32c"] {
         sees_the_client_behind(|to| Other::haproxy("", to, server));
     }
+}
+
+/// The checks of two relays and of HAProxy: the relay behind them counts them, says nothing and dials nothing.
+#[test]
+fn health_checks_through_a_header_are_no_refusals() {
+    let server = server();
+    let far = Hop::new(&[server.local_addr().unwrap()], READS);
+    let checks = |least: u64| {
+        let counters = || far.relay.lines_to_counters();
+        let lines = wait_for_value("the checks", counters, |lines| {
+            lines.last().unwrap()["health_checks"].as_u64() >= Some(least)
+        });
+        assert!(!lines.iter().any(|line| line["message"].as_str().unwrap().contains("refused")), "{lines:?}");
+        let counters = lines.last().unwrap();
+        assert_eq!((&counters["refused"], &counters["accepted"]), (&0.into(), &0.into()), "{lines:?}");
+        counters["health_checks"].as_u64().unwrap()
+    };
+    let near = ["v1", "v2"].map(|version| Hop::new(&[far.port.address()], &["--proxy-out", version, "--check=tcp"]));
+    let so_far = checks(2);
+    for server in ["send-proxy", "send-proxy-v2"] {
+        let options = format!("{server} check inter 100ms check-send-proxy");
+        let Some(_proxy) = Other::haproxy("", far.port.address(), &options) else { return };
+        checks(so_far + 3);
+    }
+    drop(near);
 }
 
 #[test]
