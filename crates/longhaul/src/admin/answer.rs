@@ -20,6 +20,8 @@ pub(super) struct Content {
     bytes: Option<Bytes>,
     /// More of the body, until the sender is dropped.
     lines: Option<mpsc::Receiver<Bytes>>,
+    /// Whether the next piece has to wait for a turn.
+    is_paused: bool,
     _busy: Option<Busy>,
 }
 
@@ -97,6 +99,9 @@ fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
     answer
 }
 
+/// Length of the pieces in which a long document is sent.
+const PIECE_BYTES: usize = 128 * 1024;
+
 /// The document of a request that failed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Failure {
@@ -122,10 +127,21 @@ impl Body for Content {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match (self.bytes.take(), &mut self.lines) {
-            (None, Some(lines)) => lines.poll_recv(cx).map(|line| line.map(|line| Ok(Frame::data(line)))),
-            (bytes, _) => Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes)))),
+        let Content { bytes, lines, is_paused, .. } = &mut *self;
+        if let (None, Some(lines)) = (&bytes, lines) {
+            return lines.poll_recv(cx).map(|line| line.map(|line| Ok(Frame::data(line))));
         }
+        // Between two pieces of a long document, the other connections of the thread have a turn.
+        if std::mem::take(is_paused) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let Some(mut rest) = bytes.take() else { return Poll::Ready(None) };
+        let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+        if !rest.is_empty() {
+            (*bytes, *is_paused) = (Some(rest), true);
+        }
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -57,6 +57,8 @@ struct Asked {
     number: u64,
     /// The format of `/metrics` that the client accepts.
     format: Format,
+    /// Age up to which a document that was written for another client is good enough.
+    max_age: Duration,
 }
 
 /// How a route answers.
@@ -73,8 +75,8 @@ type Call = fn(Arc<Source>, Asked) -> Pin<Box<dyn Future<Output = Option<Answer>
 
 /// The routes without those of the dashboard's files, which [`page::FILES`] lists.
 const ROUTES: &[Route] = &[
-    reads("/status.json", |source, _| Box::pin(async move { status(&source).await })),
-    reads("/metrics", |source, asked| Box::pin(async move { metrics(&source, asked.format).await })),
+    reads("/status.json", |source, asked| Box::pin(async move { status(source, asked).await })),
+    reads("/metrics", |source, asked| Box::pin(async move { metrics(source, asked).await })),
     reads("/healthz", |source, _| Box::pin(async move { Some(healthz(&source).await) })),
     reads("/readyz", |source, _| Box::pin(async move { Some(readyz(&source).await) })),
     changes("/reload", |source, _| Box::pin(async move { reload(&source).await })),
@@ -109,7 +111,9 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
     }
     let answer = match find(listener, &head.method, head.uri.path()) {
         Ok((Run::Call(call), number)) => {
-            let answer = call(source, Asked { number, format }).await;
+            // The control socket's clients are few, and want what is now.
+            let max_age = if listener == Listener::Http { SHARED_FOR } else { Duration::ZERO };
+            let answer = call(source, Asked { number, format, max_age }).await;
             answer.unwrap_or_else(|| error(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER))
         }
         Ok((Run::File(file), _)) => file.answer(),
@@ -158,18 +162,24 @@ fn number_in(pattern: &str, path: &str) -> Option<u64> {
     }
 }
 
-async fn status(source: &Source) -> Option<Answer> {
-    let status = daemon(source).await?;
-    let tunnels = collect::tunnels(source, &status);
-    Some(json(StatusCode::OK, &collect::snapshot(source, status, &tunnels)))
+async fn status(source: Arc<Source>, asked: Asked) -> Option<Answer> {
+    let status = daemon(&source).await?;
+    let of = source.clone();
+    let write = move || {
+        let tunnels = collect::tunnels(&of, &status);
+        Ok(answer::line(&collect::snapshot(&of, status, &tunnels)))
+    };
+    Some(source.status.get("application/json", asked.max_age, write).await)
 }
 
-async fn metrics(source: &Source, format: Format) -> Option<Answer> {
-    let status = daemon(source).await?;
-    Some(match metrics::write(metrics::gather(source, status), format) {
-        Ok(body) => answer::page(format.content_type(), body),
-        Err(err) => error(StatusCode::INTERNAL_SERVER_ERROR, &err.to_string()),
-    })
+async fn metrics(source: Arc<Source>, Asked { format, max_age, .. }: Asked) -> Option<Answer> {
+    let status = daemon(&source).await?;
+    let of = source.clone();
+    let write = move || {
+        let written = metrics::write(metrics::gather(&of, status), format);
+        written.map(Into::into).map_err(|err| err.to_string())
+    };
+    Some(source.metrics[format as usize].get(format.content_type(), max_age, write).await)
 }
 
 async fn healthz(source: &Source) -> Answer {
@@ -255,6 +265,8 @@ async fn daemon(source: &Source) -> Option<Status> {
     timeout(DAEMON_TIMEOUT, source.control.ask(Command::Status)).await.ok()?
 }
 
+/// Time for which HTTP clients share a document.
+const SHARED_FOR: Duration = Duration::from_secs(1);
 /// Interval of the lines of a drain.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const NO_ANSWER: &str = "the daemon does not answer";

@@ -1,6 +1,6 @@
 //! The connections of a listener: at most some dozens, each with a time limit for its requests. A new connection always
-//! gets in. If there are too many, the oldest one without a request is closed for it, so clients that say nothing keep
-//! nobody out.
+//! gets in. If there are too many, one without a request is closed for it: the oldest one of the client with the most of them. So
+//! clients that say nothing keep nobody out, and a flood from elsewhere takes no place of this host's own health checks.
 
 use super::answer::Busy;
 use super::api::{self, Listener};
@@ -15,13 +15,14 @@ use longhaul_sys::process::effective_user;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::warn;
 
@@ -48,6 +49,8 @@ pub(super) struct Connections {
 
 #[derive(Debug)]
 struct Connection {
+    /// Its client's address; none on the control socket.
+    from: Option<IpAddr>,
     task: AbortHandle,
     /// Whether a request is being answered.
     busy: Arc<AtomicBool>,
@@ -73,7 +76,7 @@ impl Connections {
             let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
             // unix(7) SO_PEERCRED: the user who called connect(2).
             match stream.peer_cred().map(|peer| peer.uid()) {
-                Ok(uid) if uid == ROOT || uid == user => self.add(stream),
+                Ok(uid) if uid == ROOT || uid == user => self.add(stream, None),
                 Ok(uid) => self.refuse(uid),
                 Err(err) => warn!(%err, "control socket: the user of a client is unknown; closed"),
             }
@@ -84,10 +87,12 @@ impl Connections {
     pub(super) async fn accept_http(self: Arc<Self>, listener: std::net::TcpListener) {
         let Some(listener) = registered(TcpListener::from_std(listener)) else { return };
         loop {
-            let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
+            let Some((stream, from)) = accepted(listener.accept().await).await else { continue };
             // It fails only on a connection that is gone already.
             let _ = stream.set_nodelay(true);
-            self.add(stream);
+            self.add(stream, Some(from.ip().to_canonical()));
+            // So that a request that is here already is read before the next connection may close its own.
+            yield_now().await;
         }
     }
 
@@ -110,24 +115,38 @@ impl Connections {
     }
 
     /// Serves `stream` on a task of its own.
-    fn add(&self, stream: impl Stream) {
+    fn add(&self, stream: impl Stream, from: Option<IpAddr>) {
         let busy = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(carry(stream, self.source.clone(), self.listener, busy.clone())).abort_handle();
         let mut open = self.open();
         open.retain(|connection| !connection.task.is_finished());
         if open.len() >= self.max {
-            let idle = open.iter().position(|connection| !connection.busy.load(Relaxed)).unwrap_or(0);
-            if let Some(displaced) = open.remove(idle) {
+            let index = to_displace(open.make_contiguous(), from);
+            if let Some(displaced) = open.remove(index) {
                 displaced.task.abort();
                 lock(&self.source.counters).displaced += 1;
             }
         }
-        open.push_back(Connection { task, busy });
+        open.push_back(Connection { from, task, busy });
     }
 
     fn open(&self) -> MutexGuard<'_, VecDeque<Connection>> {
         lock(&self.open)
     }
+}
+
+/// Returns the index of the connection that a new one `from` there displaces. `open` has the oldest first, and is not empty.
+fn to_displace(open: &[Connection], from: Option<IpAddr>) -> usize {
+    let is_loopback = |from: Option<IpAddr>| from.is_some_and(|ip| ip.is_loopback());
+    let of = |from: Option<IpAddr>| open.iter().filter(|connection| connection.from == from).count();
+    // Clients on this host displace only each other, up to their share.
+    let of_loopback = open.iter().filter(|connection| is_loopback(connection.from)).count();
+    let is_spared =
+        |connection: &Connection| is_loopback(connection.from) && !is_loopback(from) && of_loopback <= LOOPBACK_SHARE;
+    let rank = |connection: &Connection| (!is_spared(connection), !connection.busy.load(Relaxed), of(connection.from));
+    // The first of the best, which is the oldest.
+    let best = open.iter().map(rank).max();
+    open.iter().position(|connection| Some(rank(connection)) == best).unwrap_or(0)
 }
 
 /// Answers the requests of one connection.
@@ -189,6 +208,8 @@ const LIFETIME: Duration = Duration::from_secs(60);
 const MAX_HEAD: usize = 16 * 1024;
 /// Maximum number of connections of a listener.
 const MAX_CONNECTIONS: usize = 32;
+/// Number of connections from this host that no other host displaces.
+const LOOPBACK_SHARE: usize = 8;
 /// A process with few descriptors keeps them for flows: one connection for each 64.
 const NOFILE_PER_CONNECTION: u64 = 64;
 /// The control socket and the HTTP listener.
@@ -203,6 +224,29 @@ const ROOT: u32 = 0;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_flood_takes_the_places_of_its_own_source() {
+        let ip = |last| Some(IpAddr::from([192, 0, 2, last]));
+        let loopback = Some(IpAddr::from([127, 0, 0, 1]));
+        let connection = |from, is_busy| Connection {
+            from,
+            task: tokio::spawn(async {}).abort_handle(),
+            busy: Arc::new(AtomicBool::new(is_busy)),
+        };
+        let open =
+            |of: &[(Option<IpAddr>, bool)]| of.iter().map(|(from, busy)| connection(*from, *busy)).collect::<Vec<_>>();
+        let displaced = |of: &[(Option<IpAddr>, bool)], from| to_displace(&open(of), from);
+        assert_eq!(displaced(&[(ip(1), false), (ip(2), false), (ip(2), false)], ip(3)), 1, "of the most, the oldest");
+        assert_eq!(displaced(&[(ip(2), true), (ip(1), false), (ip(2), true)], ip(2)), 1, "one without a request");
+        assert_eq!(displaced(&[(ip(1), true), (ip(2), true), (ip(2), true)], ip(3)), 1, "all have one");
+        assert_eq!(displaced(&[(loopback, false), (loopback, false), (ip(1), true)], ip(1)), 2, "this host's stay");
+        assert_eq!(displaced(&[(ip(1), true), (loopback, false)], loopback), 1, "unless it asks itself");
+        let mut many = vec![(loopback, false); LOOPBACK_SHARE + 1];
+        many.push((ip(1), false));
+        assert_eq!(displaced(&many, ip(1)), 0, "more than its share");
+        assert_eq!(displaced(&[(None, true), (None, false)], None), 1, "the control socket");
+    }
 
     #[test]
     fn a_process_with_few_descriptors_has_few_admin_connections() {

@@ -6,6 +6,8 @@
 //!   socket       the file of the control socket
 //! connections  accepts, limits and closes connections
 //! api          the routes: path, effect, function
+//!   host         the names by which the HTTP listener may be asked
+//!   documents    the long documents, which a second thread writes
 //!   answer       an answer and its body
 //!   page/        the dashboard, a page in the binary
 //! source       access to the daemon and to the live flows
@@ -18,7 +20,8 @@
 //! metrics      /metrics, for Prometheus
 //! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
 //! ```
-//! Everything here runs on one thread of its own, so no request delays a byte. It reaches the daemon by
+//! Everything here runs on a thread of its own, so no request delays a byte, and the long documents on a second one, so that no health
+//! check waits for them. It reaches the daemon by
 //! [`Control`](crate::control::Control), and reads the live flows by a handle of the relay.
 
 mod answer;
@@ -26,6 +29,7 @@ mod api;
 pub mod client;
 mod collect;
 mod connections;
+mod documents;
 pub mod figures;
 mod health;
 mod host;

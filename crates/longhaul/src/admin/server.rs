@@ -35,7 +35,8 @@ impl Thread {
     /// # Errors
     /// There is no thread, or no descriptor for its epoll(7).
     pub(crate) fn start() -> io::Result<Thread> {
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        // One thread more, which writes the long documents.
+        let runtime = Builder::new_current_thread().enable_io().enable_time().max_blocking_threads(1).build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {

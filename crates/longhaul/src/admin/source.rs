@@ -1,5 +1,6 @@
 //! The admin part's access to the process: its commands, its live flows, its start.
 
+use super::documents::Document;
 use super::snapshot::AdminCounters;
 use crate::control::Control;
 use crate::resources::Resources;
@@ -24,6 +25,10 @@ pub(crate) struct Source {
     pub(super) counters: Mutex<AdminCounters>,
     /// Names of this machine by the configuration, beside its own.
     pub(super) hosts: Mutex<Vec<String>>,
+    /// `/status.json`.
+    pub(super) status: Document,
+    /// `/metrics`, by the format.
+    pub(super) metrics: [Document; 2],
 }
 
 impl Source {
@@ -31,6 +36,7 @@ impl Source {
     pub(crate) fn new(control: Control, relay: Arc<Relay>) -> Arc<Source> {
         let (started, began) = (SystemTime::now(), Instant::now());
         let (counters, hosts) = (Mutex::default(), Mutex::default());
-        Arc::new(Source { control, relay, started, began, resources: Arc::default(), counters, hosts })
+        let (status, metrics) = Default::default();
+        Arc::new(Source { control, relay, started, began, resources: Arc::default(), counters, hosts, status, metrics })
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -12,9 +13,11 @@ use tempfile::TempDir;
 /// The samples of a page: each line up to its value, and the value.
 type Samples = std::collections::BTreeMap<String, f64>;
 
-/// Returns the samples of `/metrics`.
+/// Returns the samples of `/metrics` at this moment. By HTTP they may be a second old.
 fn metrics(of: &Watched) -> Samples {
-    samples(&get(of.http.address(), "/metrics", "application/openmetrics-text;version=1.0.0,*/*;q=0.1").1)
+    let stream = UnixStream::connect(of.socket()).expect("the daemon listens");
+    let answer = ask(stream, "GET /metrics", "application/openmetrics-text;version=1.0.0,*/*;q=0.1");
+    samples(answer.split_once("\r\n\r\n").expect("an answer").1)
 }
 
 /// Returns the head and the body of the answer to a request for `path`.
