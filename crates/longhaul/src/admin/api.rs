@@ -163,23 +163,27 @@ fn number_in(pattern: &str, path: &str) -> Option<u64> {
 }
 
 async fn status(source: Arc<Source>, asked: Asked) -> Option<Answer> {
-    let status = daemon(&source).await?;
     let of = source.clone();
-    let write = move || {
-        let tunnels = collect::tunnels(&of, &status);
-        Ok(answer::line(&collect::snapshot(&of, status, &tunnels)))
+    let prepare = async move {
+        let status = daemon(&of).await?;
+        Some(move || {
+            let tunnels = collect::tunnels(&of, &status);
+            Ok(answer::line(&collect::snapshot(&of, status, &tunnels)))
+        })
     };
-    Some(source.status.get("application/json", asked.max_age, write).await)
+    source.status.get("application/json", asked.max_age, prepare).await
 }
 
 async fn metrics(source: Arc<Source>, Asked { format, max_age, .. }: Asked) -> Option<Answer> {
-    let status = daemon(&source).await?;
     let of = source.clone();
-    let write = move || {
-        let written = metrics::write(metrics::gather(&of, status), format);
-        written.map(Into::into).map_err(|err| err.to_string())
+    let prepare = async move {
+        let status = daemon(&of).await?;
+        Some(move || {
+            let written = metrics::write(metrics::gather(&of, status), format);
+            written.map(Into::into).map_err(|err| err.to_string())
+        })
     };
-    Some(source.metrics[format as usize].get(format.content_type(), max_age, write).await)
+    source.metrics[format as usize].get(format.content_type(), max_age, prepare).await
 }
 
 async fn healthz(source: &Source) -> Answer {

@@ -6,6 +6,8 @@
 use super::answer::{Answer, error, page};
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
@@ -14,36 +16,44 @@ use tokio::time::Instant;
 /// The last one of a document that was written.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    last: Mutex<Option<(Instant, Bytes)>>,
+    last: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
 impl Document {
     /// Returns the document, whose content type is `kind`. One that is younger than `max_age` is not written again. Those who ask
-    /// meanwhile wait for the same one.
-    pub(super) async fn get(
+    /// meanwhile wait for the same one. `prepare` returns what writes it, or `None` if there is nothing to write: then so does this.
+    pub(super) async fn get<W>(
         &self,
         kind: &'static str,
         max_age: Duration,
-        write: impl FnOnce() -> Result<Bytes, String> + Send + 'static,
-    ) -> Answer {
-        let mut last = self.last.lock().await;
+        prepare: impl Future<Output = Option<W>> + Send + 'static,
+    ) -> Option<Answer>
+    where
+        W: FnOnce() -> Result<Bytes, String> + Send + 'static,
+    {
+        let mut last = self.last.clone().lock_owned().await;
         if let Some((_, bytes)) = last.as_ref().filter(|(at, _)| at.elapsed() < max_age) {
-            return page(kind, bytes.clone());
+            return Some(page(kind, bytes.clone()));
         }
-        match spawn_blocking(write).await.map_err(|err| err.to_string()).and_then(|written| written) {
-            Ok(bytes) => {
+        // A task of its own, which holds the lock to the end: clients that go away must not pile up documents to be written.
+        let writing = tokio::spawn(async move {
+            let written =
+                spawn_blocking(prepare.await?).await.map_err(|err| err.to_string()).and_then(|written| written);
+            if let Ok(bytes) = &written {
                 *last = Some((Instant::now(), bytes.clone()));
-                page(kind, bytes)
             }
+            Some(written)
+        });
+        Some(match writing.await.unwrap_or_else(|err| Some(Err(err.to_string())))? {
+            Ok(bytes) => page(kind, bytes),
             Err(why) => error(StatusCode::INTERNAL_SERVER_ERROR, &why),
-        }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     #[tokio::test]
@@ -52,7 +62,7 @@ mod tests {
         let get = |max_age| {
             let (document, written) = (document.clone(), written.clone());
             let write = move || Ok(written.fetch_add(1, Relaxed).to_string().into());
-            async move { document.get("text/plain", max_age, write).await }
+            async move { document.get("text/plain", max_age, async { Some(write) }).await.unwrap() }
         };
         for asked in (0..30).map(|_| tokio::spawn(get(Duration::MAX))).collect::<Vec<_>>() {
             assert_eq!(asked.await.unwrap().status(), StatusCode::OK);
@@ -60,9 +70,33 @@ mod tests {
         assert_eq!(written.load(Relaxed), 1);
         get(Duration::ZERO).await;
         assert_eq!(written.load(Relaxed), 2, "as for the control socket");
-        let failed = document.get("text/plain", Duration::ZERO, || Err("no memory".into())).await;
+        let fail = async { Some(|| Err("no memory".into())) };
+        let failed = document.get("text/plain", Duration::ZERO, fail).await.unwrap();
         assert_eq!(failed.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let nothing = async { None::<fn() -> Result<Bytes, String>> };
+        assert!(document.get("text/plain", Duration::ZERO, nothing).await.is_none());
         get(Duration::MAX).await;
         assert_eq!(written.load(Relaxed), 2, "a failure keeps the last one");
+    }
+
+    /// Its connection was closed for another one. The next client waits for the document that is being written.
+    #[tokio::test]
+    async fn a_client_that_goes_away_lets_no_second_document_begin() {
+        let (document, (begin, may_end)) = (Arc::new(Document::default()), std::sync::mpsc::channel::<()>());
+        let (told, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let first = document.clone();
+        let write = move || {
+            told.send(()).unwrap();
+            may_end.recv().unwrap();
+            Ok("first".into())
+        };
+        let asked = tokio::spawn(async move { first.get("text/plain", Duration::MAX, async { Some(write) }).await });
+        begun.recv().await.unwrap();
+        asked.abort();
+        assert!(asked.await.unwrap_err().is_cancelled());
+        begin.send(()).unwrap();
+        let second = async { Some(|| -> Result<Bytes, String> { panic!("written again") }) };
+        let answer = document.get("text/plain", Duration::MAX, second).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
     }
 }
