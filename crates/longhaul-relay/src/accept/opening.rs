@@ -67,8 +67,14 @@ pub(super) async fn run(asks: Asks, mut arrived: Arrived) {
 /// # Errors
 /// It is not there. The text says why.
 async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) -> Result<Option<Client>, String> {
-    let rto = TcpInfo::of(accept.as_fd()).map_or(Duration::ZERO, |info| info.rto);
-    match peek_or_end(accept, ask(asks).or_slower(rto), &mut vec![0; MAX_BYTES]).await? {
+    let (opening, mut bytes) = (ask(asks), vec![0; MAX_BYTES]);
+    let mut found = peek_or_end(accept, opening, &mut bytes).await?;
+    if let Found::NoHeader(Bad::Slow(_)) = found {
+        // Asked only now, because most headers are there at once.
+        let rto = TcpInfo::of(accept.as_fd()).map_or(Duration::ZERO, |info| info.rto);
+        found = peek_or_end(accept, opening.or_slower(rto), &mut bytes).await?;
+    }
+    match found {
         Found::Header(header) => {
             consume(accept, header.bytes).map_err(|err| failed("recv", &err).to_string())?;
             accept.note_received_beside(header.bytes as i64);
