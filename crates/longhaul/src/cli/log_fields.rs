@@ -34,8 +34,8 @@ impl Line<'_> {
             self.writer.write_char(' ')?;
         }
         match (field.name(), self.writer.has_ansi_escapes()) {
-            // Its text is fixed in the code.
-            ("message", _) => return self.writer.write_str(value),
+            // Its text is fixed in the code, or names what stands in the configuration file.
+            ("message", _) => return write_printable(&mut self.writer, value),
             (name, true) => write!(self.writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
             (name, false) => write!(self.writer, "{name}=")?,
         }
@@ -60,6 +60,13 @@ fn needs_quotes(character: char) -> bool {
     matches!(character, ' ' | '=' | '"' | '\'' | '\\') || !is_printable(character)
 }
 
+fn write_printable(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
+    text.chars().try_for_each(|character| match is_printable(character) {
+        true => writer.write_char(character),
+        false => write!(writer, "{}", character.escape_debug()),
+    })
+}
+
 fn write_quoted(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
     writer.write_char('"')?;
     let mut before = ' ';
@@ -78,6 +85,13 @@ fn write_quoted(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_one_line_and_moves_no_cursor() {
+        let mut text = String::new();
+        write_printable(&mut Writer::new(&mut text), "key \"a\u{1b}[2J\nb\" is 'unknown'").unwrap();
+        assert_eq!(text, r#"key "a\u{1b}[2J\nb" is 'unknown'"#);
+    }
 
     #[test]
     fn no_value_looks_like_a_field_or_like_a_line() {
