@@ -188,7 +188,7 @@ fn shown(text: &str) -> String {
 }
 
 const NEEDS_QUOTES: &str = "a text needs quotes";
-/// What people write for `true` and `false`, in lower case.
+/// Words for `true` and `false` in other formats, in lower case.
 const SWITCH_WORDS: [&str; 6] = ["true", "yes", "on", "false", "no", "off"];
 /// The longest text in bytes that is shown in quotes.
 const TEXT_MAX: usize = 300;

@@ -38,7 +38,7 @@ pub(crate) struct RunArgs {
     choices: Choices,
 }
 
-/// What to run of the scenarios, and how to show the results.
+/// The runs of the scenarios that are asked for, and the form of their results.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Choices {
     /// Run only this carrier; may be given more than once

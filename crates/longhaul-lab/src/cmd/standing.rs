@@ -158,7 +158,7 @@ fn entry(carrier: Option<&(&'static Carrier, Running)>, at: SocketAddr) -> Socke
 
 /// A server on host B.
 struct Server {
-    /// What it is for, in a word.
+    /// Its purpose, in one word.
     what: &'static str,
     /// Its address.
     at: SocketAddr,

@@ -39,7 +39,7 @@ pub(super) struct DataConnections {
     latest: Option<Open>,
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
-    /// What was said about the transfer of the latest one.
+    /// The facts of the latest one's transfer.
     facts: Arc<Mutex<TransferFacts>>,
     /// Starts the flow of a data connection.
     start: fn(NewFlow),

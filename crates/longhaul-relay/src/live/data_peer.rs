@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
-/// What a control connection has said about the transfer of one data connection.
+/// Facts about the transfer of one data connection, from its control connection.
 #[derive(Debug, Default)]
 pub(crate) struct TransferFacts {
     /// The command that uses it, once the client has sent one. The last one counts, because the server may have refused the ones
@@ -29,7 +29,7 @@ pub(crate) struct DataPeer {
     pub(crate) address: SocketAddr,
     /// Whether it is the server, so that the connection comes from the next hop of the tunnel.
     pub(crate) is_server: bool,
-    /// What its control connection has said about its transfer.
+    /// The facts of its transfer.
     pub(crate) facts: Arc<Mutex<TransferFacts>>,
     /// Becomes true when the dial for it has connected, or when its flow has ended.
     pub(crate) has_dialled: watch::Sender<bool>,

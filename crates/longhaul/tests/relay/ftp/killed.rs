@@ -15,7 +15,7 @@ const ROWS: [(Kind, Client, Mode); 3] = [
     (Kind::PureFtpd, Client::Tnftp, Mode::Pasv),
 ];
 
-/// What is killed: the near relay (0), the far one (1), or the server (2). After a relay, the client gets the rest.
+/// The process that is killed: the near relay (0), the far one (1), or the server (2). After the end of a relay, the client resumes.
 #[test]
 fn a_client_reports_an_error_if_a_relay_or_the_server_is_killed_and_its_download_is_resumed() {
     let whole = pattern(61, OVER_ALL_BUFFERS);
