@@ -265,18 +265,17 @@ fn a_killed_tune_takes_the_program_that_it_runs_with_it() {
         fs::set_permissions(&ip, fs::Permissions::from_mode(0o755)).unwrap();
         let flags = ["--mtu", "1400", "--route", "10.20.0.0/16", "--yes"];
         let mut killed = tune(PATH).args(flags).env("PATH", with(folder.path())).stdout(Stdio::null()).spawn().unwrap();
-        let number = (0..).find_map(|_| {
-            std::thread::sleep(Duration::from_millis(10));
+        let number = wait_for("the number of the program that tune runs", || {
             assert_eq!(killed.try_wait().unwrap(), None);
             fs::read_to_string(&number).ok()
         });
         killed.kill().unwrap();
         killed.wait().unwrap();
         // Its entry goes when somebody has waited for it: here nobody may, and it is a zombie.
-        let state = format!("/proc/{}/stat", number.unwrap().trim());
-        while fs::read_to_string(&state).is_ok_and(|text| !text.contains(") Z ")) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let state = format!("/proc/{}/stat", number.trim());
+        wait_for("the end of that program", || {
+            fs::read_to_string(&state).map_or(true, |text| text.contains(") Z ")).then_some(())
+        });
         let (code, said) = run(tune(&["--rollback"]).env("PATH", with(folder.path())));
         assert_eq!(code, Some(0), "{said}");
     });
@@ -294,6 +293,19 @@ fn wrong_usage_is_exit_code_2() {
         let (code, said) = run(&mut tune(args));
         assert!(code == Some(2) && said.contains(why), "{args:?}: {code:?} {said}");
     }
+}
+
+/// Looks every 10 ms until `look` has found it, for a minute at most.
+fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    let pause = || std::thread::sleep(Duration::from_millis(10));
+    let mut looks = std::iter::repeat_with(look)
+        .inspect(|found| {
+            if found.is_none() {
+                pause()
+            }
+        })
+        .take(6_000);
+    looks.find_map(|found| found).unwrap_or_else(|| panic!("timeout: {what}"))
 }
 
 /// Returns PATH with `folder` in front.

@@ -13,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
 /// A `longhaul` process.
 pub(crate) struct Relay {
@@ -97,8 +98,9 @@ impl Relay {
     fn lines_until(&self, wanted: &str, is_it: impl Fn(&str) -> bool) -> Vec<Value> {
         let log = self.log.lock().expect("no reader of the log has panicked");
         let mut lines: Vec<Value> = Vec::new();
+        let end = Instant::now() + TIMEOUT;
         loop {
-            let line = log.recv_timeout(TIMEOUT);
+            let line = log.recv_timeout(end.saturating_duration_since(Instant::now()));
             let line = line.unwrap_or_else(|err| panic!("no line {wanted:?} in the log: {err}; the log has {lines:?}"));
             lines.push(line["fields"].clone());
             if line["fields"]["message"].as_str().is_some_and(&is_it) {
