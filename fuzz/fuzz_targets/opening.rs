@@ -61,10 +61,11 @@ fn check_header(bytes: &[u8], accepts: Accepts, header: Header) {
     assert_eq!(read(&bytes[..header.bytes], accepts), Ok(Some(header)));
     assert_eq!(read(&bytes[..header.bytes - 1], accepts), Ok(None));
     let Some(ends) = header.ends else { return };
-    let is_mapped = [ends.client, ends.to].iter().any(|address| address.ip() != address.ip().to_canonical());
+    let is_mixed = ends.client.is_ipv4() != ends.to.is_ipv4();
     for version in [Version::V1, Version::V2] {
         let written = write(version, Some(ends));
-        let again = Header { bytes: written.len(), ends: Some(ends) };
-        assert!(is_mapped || read(&written, Accepts::Any) == Ok(Some(again)));
+        // Version 1 has no form for an IPv4 client of an IPv6 destination.
+        let ends = (!is_mixed || version == Version::V2).then_some(ends);
+        assert_eq!(read(&written, Accepts::Any), Ok(Some(Header { bytes: written.len(), ends })));
     }
 }
