@@ -63,6 +63,14 @@ pub fn of_hop(hop: &HopFacts) -> Health {
     applying.map(|rule| rule.health).max().unwrap_or(Health::Good)
 }
 
+/// Returns how the dials or checks of a next hop fail, and for how long they have: `refused for 12s`. `None` if the last ones did
+/// not fail.
+pub fn failure(hop: &HopFacts) -> Option<String> {
+    let fails = hop.choice.failures > 0 || is(hop, Availability::Down);
+    let last = hop.last_failure.as_ref().filter(|_| fails)?;
+    Some(format!("{} for {}", last.why, age(failing_for(hop).as_secs_f64())))
+}
+
 /// Returns the problems of single next hops, or the one problem that all are down.
 ///
 /// While another hop is left, the tunnel is only failing. Otherwise it is doubtful, unless the failure is

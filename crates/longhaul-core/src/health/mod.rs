@@ -27,7 +27,7 @@ pub use facts::{
     At, DaemonFacts, DataFacts, GoneAddress, HopFacts, NameFacts, NearLimit, Noted, Phase, ProbeFacts, ProbeResult,
     TunnelFacts, Wait, Whereabouts,
 };
-pub use hops::of_hop;
+pub use hops::{failure, of_hop};
 pub use probes::lateness;
 pub use problem::{Health, Problem};
 pub use stage::{Cause, Stage, Trouble};

@@ -194,6 +194,12 @@ fn failed_dials_are_a_problem_and_doubtful_if_no_next_hop_is_left() {
     let each = [&two, &three, &ejected, &down].map(of_hop);
     assert_eq!(each, [Health::Failing, Health::Doubtful, Health::Doubtful, Health::Broken]);
     assert_eq!(of_hop(&hop("e:1", Availability::SlowStart, 0)), Health::Waiting);
+    let refused = |hop: &HopFacts| failure(&HopFacts { last_failure: noted("refused", 3.0), ..hop.clone() });
+    assert_eq!(
+        [&two, &ejected, &down].map(refused),
+        ["5s", "5s", "1m00s"].map(|time| Some(format!("refused for {time}")))
+    );
+    assert_eq!((refused(&up("f:1")), failure(&three)), (None, None));
 }
 
 /// A backup relay tells how the tunnel is now.

@@ -92,6 +92,7 @@ fn hop(next_hop: &NextHop, facts: &HopFacts, at: At) -> HopState {
         rtt_ms: choice.rtt.map(milliseconds),
         failed_dials: choice.failures.into(),
         failing_seconds: choice.failing_for.map(|time| time.as_secs_f64()),
+        failure: health::failure(facts),
         last_failure: why(last_failure),
         last_failure_seconds: seconds(last_failure),
         name: name.as_ref().map(name_state),

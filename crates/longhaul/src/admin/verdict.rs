@@ -43,7 +43,7 @@ impl Words {
     pub fn of(health: Health) -> Words {
         let good =
             Words { tone: Tone::Good, first: "WHOLE: ", problem: "", tunnel: "listening", verify: "whole", hop: "" };
-        let failing = Words {
+        let warning = Words {
             tone: Tone::Warning,
             first: "WHOLE, with ",
             problem: "warning",
@@ -54,9 +54,10 @@ impl Words {
         match health {
             Health::Good => good,
             Health::Waiting => Words { verify: "pending", ..good },
-            Health::Unknown | Health::Failing => failing,
+            Health::Unknown => warning,
+            Health::Failing => Words { hop: ", failing", ..warning },
             Health::Stalled | Health::Doubtful => {
-                Words { first: "WHOLE, but DOUBTFUL: ", hop: ", doubtful", ..failing }
+                Words { first: "WHOLE, but DOUBTFUL: ", hop: ", doubtful", ..warning }
             }
             Health::Broken => Words {
                 tone: Tone::Bad,

@@ -323,8 +323,8 @@ mod tests {
                     BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1m00s\n\
                     longhaul 1.2.3, pid 0, up 1m01s, serving\n\n\
                     tunnel    listens on     flows  verified\nssh-to-b  10.0.0.1:6000  1      BROKEN at the WAN: no answer, for 30s\n\n\
-                    tunnel    next hop  state  last failure  for    flows  handshake  failed dials\n\
-                    ssh-to-b  b:1       up     -             1m01s  0      63.0ms     0\n\n\
+                    tunnel    next hop  state  state age  flows  handshake  failed dials  failing\n\
+                    ssh-to-b  b:1       up     1m01s      0      63.0ms     0             -\n\n\
                     flow  tunnel    client      next hop  state     age  up  down  accept leg  dial leg\n\
                     7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0B  0B    -           63.2ms, cwnd 120, retrans 1.45kB, bbr\n";
         assert_eq!(text(&snapshot, 1), want);

@@ -7,7 +7,6 @@ use longhaul_config::options::Leg;
 use longhaul_core::next_hop::Availability;
 use longhaul_core::path::limit::Limit;
 use longhaul_relay::COUNTERS;
-use longhaul_units::age;
 use std::sync::LazyLock;
 
 /// The figures of a flow, without those of its legs.
@@ -125,12 +124,9 @@ pub static HOPS: LazyLock<Vec<Figure<HopState>>> = LazyLock::new(|| {
             .status("next hop")
             .page("next_hop", "next hop"),
         Figure::text("state", |hop: &HopState| Some(hop_state(hop).into())).status("state").page("state", "state"),
-        Figure::text("last failure", |hop: &HopState| failure(hop).map(Into::into))
-            .status("last failure")
-            .page("last_failure", "last failure"),
         Figure::number("time in the state", Unit::Age, |hop: &HopState| Some(hop.state_seconds))
-            .status("for")
-            .page("state_seconds", "for")
+            .status("state age")
+            .page("state_seconds", "state age")
             .metric("longhaul_next_hop_state_seconds", "Time since the hop last changed its state."),
         Figure::number("flows", Unit::Count, |hop: &HopState| Some(hop.flows_now as f64))
             .status("flows")
@@ -147,6 +143,9 @@ pub static HOPS: LazyLock<Vec<Figure<HopState>>> = LazyLock::new(|| {
                 "longhaul_next_hop_failed_dials",
                 "Failed dials since the hop last answered, or passed its checks.",
             ),
+        Figure::text("failure", |hop: &HopState| Some(hop.failure.as_deref()?.into()))
+            .status("failing")
+            .page("failure", "failing"),
     ]
 });
 
@@ -207,22 +206,12 @@ pub fn tunnel_state(tunnel: &TunnelState) -> &'static str {
     if tunnel.listening || tunnel.health.is_broken() { Words::of(tunnel.health).tunnel } else { "closed" }
 }
 
-/// Returns the state of a next hop, with its health if the state does not tell that it is not well. A hop that would be dialled is
-/// failing while its last dials failed.
+/// Returns the state of a next hop, with its health if the state does not tell that it is not well.
 pub fn hop_state(hop: &HopState) -> String {
     match hop.state {
         Availability::Ejected | Availability::Down => hop.state.text().into(),
-        Availability::Up | Availability::SlowStart if hop.failed_dials > 0 => "failing".into(),
         Availability::Up | Availability::SlowStart => format!("{}{}", hop.state.text(), Words::of(hop.health).hop),
     }
-}
-
-/// Returns how the last dials or checks of a next hop failed, and for how long they have: `refused for 12s`. `None` if the last ones
-/// did not fail.
-fn failure(hop: &HopState) -> Option<String> {
-    let how = hop.last_failure.as_deref().filter(|_| hop.failed_dials > 0 || hop.state == Availability::Down)?;
-    let time = hop.failing_seconds.map(|time| format!(" for {}", age(time)));
-    Some(format!("{how}{}", time.unwrap_or_default()))
 }
 
 /// Returns the result of the daemon's own probes of a tunnel, or a dash if it makes none.
@@ -261,6 +250,8 @@ mod tests {
             let value =
                 json.pointer(&format!("/{}", page.path.replace('.', "/"))).unwrap_or_else(|| panic!("{}", page.path));
             assert_eq!(value.as_f64(), figure.value(&of), "{}", page.path);
+            let text = if figure.unit().is_none() { figure.cell(&of) } else { None };
+            assert_eq!(value.as_str(), text.as_deref(), "{}", page.path);
             assert_eq!(value.is_string(), figure.unit().is_none(), "{}", page.path);
         }
     }

@@ -83,7 +83,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 mod tests {
     use super::*;
     use crate::admin::manual_tests::states as named_states;
-    use crate::admin::snapshot::{FlowStateName, HopState};
+    use crate::admin::snapshot::{FlowStateName, HopState, Problem};
+    use crate::admin::verdict::Words;
     use serde::de::DeserializeOwned;
     use serde_json::{from_value, json};
 
@@ -118,6 +119,12 @@ mod tests {
         }
         for (name, hop) in hops {
             assert!(row(tunnels, name).unwrap().ends_with(&format!(": \"{}\",", hop.state.text())), "{name}");
+        }
+        let healths: Vec<(&str, Problem)> = states(Some("health"));
+        assert_eq!(healths.len(), 7);
+        for (name, problem) in healths {
+            let word = format!("hop: \"{}\"", Words::of(problem.health).hop);
+            assert!(row(tunnels, name).unwrap().contains(&word), "{name}: {word}");
         }
     }
 

@@ -12,15 +12,16 @@ const WARNING = { tone: "warn", sign: "!", word: "WHOLE", problem: "! warning", 
 const DOUBTFUL = { ...WARNING, word: "WHOLE, but DOUBTFUL" };
 const BROKEN = { tone: "bad", sign: "✗", word: "NOT WHOLE", problem: "✗ BROKEN", tunnel: "✗ broken", rank: 0 };
 
-// How each health is shown: of the daemon, a tunnel, a next hop, a problem, the results of verify.
+// How each health is shown: of the daemon, a tunnel, a next hop, a problem, the results of verify. `hop` stands behind the state of
+// a next hop, if the state itself does not tell.
 export const HEALTH = {
-  good: GOOD,
-  waiting: { ...GOOD, tone: "none", sign: "…" },
-  unknown: WARNING,
-  failing: WARNING,
-  stalled: DOUBTFUL,
-  doubtful: DOUBTFUL,
-  broken: BROKEN,
+  good: { ...GOOD, hop: "" },
+  waiting: { ...GOOD, tone: "none", sign: "…", hop: "" },
+  unknown: { ...WARNING, hop: "" },
+  failing: { ...WARNING, hop: ", failing" },
+  stalled: { ...DOUBTFUL, hop: ", doubtful" },
+  doubtful: { ...DOUBTFUL, hop: ", doubtful" },
+  broken: { ...BROKEN, hop: ", broken" },
 };
 
 const HOP_STATES = {
@@ -30,20 +31,15 @@ const HOP_STATES = {
   "down": "down",
 };
 
-// A hop that would be dialled is failing while its last dials failed.
+// The state of a hop, with its health if the state does not tell that it is not well.
 function hopState(hop) {
-  return hop.failed_dials > 0 && ["up", "slow-start"].includes(hop.state) ? "failing" : HOP_STATES[hop.state];
-}
-
-// How the last dials or checks of a hop failed, and for how long they have. Empty if the last ones did not fail.
-function failure(hop) {
-  if (hop.last_failure == null || (hop.failed_dials === 0 && hop.state !== "down")) return "";
-  return hop.failing_seconds == null ? hop.last_failure : `${hop.last_failure} for ${age(hop.failing_seconds)}`;
+  const isDialled = hop.state === "up" || hop.state === "slow-start";
+  return HOP_STATES[hop.state] + (isDialled ? HEALTH[hop.health].hop : "");
 }
 
 const HOP_COLUMNS = columns(HOPS, {
   state: { text: (hop) => `${HEALTH[hop.health].sign} ${hopState(hop)}`, tone: (hop) => HEALTH[hop.health].tone },
-  last_failure: { text: failure },
+  failure: { tone: (hop) => (hop.failure ? "warn" : "none") },
   failed_dials: { tone: (hop) => (hop.failed_dials > 0 ? "warn" : "none") },
 });
 const TUNNEL_COLUMNS = columns(TUNNELS);

@@ -1,7 +1,7 @@
 //! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
 
 use super::paper::wrap;
-use crate::admin::figures::{Figure, LEGS, hop_state, tunnel_state, verify_state};
+use crate::admin::figures::{Figure, HOPS, LEGS, tunnel_state, verify_state};
 use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState};
 use crate::admin::verdict::Words;
 use crate::figures;
@@ -113,22 +113,12 @@ fn verified(verify: &VerifyState, model: &Model) -> String {
     text + &verify.lateness(model.now)
 }
 
+/// Returns the line of a next hop: its figures, as `status` has them, each behind its heading.
 fn next_hop(hop: &HopState) -> String {
-    let flows = figures::count(hop.flows_now.try_into().unwrap_or(usize::MAX), "flow");
-    let mut text = format!("  {} {} for {}, {flows}", hop.next_hop, hop_state(hop), figures::age(hop.state_seconds));
-    if let Some(ms) = hop.rtt_ms {
-        text += &format!(", handshake {}", figures::rtt(ms));
-    }
-    if hop.failed_dials > 0 {
-        text += &format!(
-            ", {} failed since it last answered or passed its checks",
-            figures::count(hop.failed_dials as usize, "dial")
-        );
-    }
-    if hop.weight > 1 {
-        text += &format!(", weight {}", hop.weight);
-    }
-    text
+    let figure = |figure: &Figure<HopState>| Some(format!("{} {}", figure.status.as_ref()?.heading, figure.cell(hop)?));
+    let mut figures: Vec<String> = HOPS.iter().filter_map(figure).collect();
+    figures.extend((hop.weight > 1).then(|| format!("weight {}", hop.weight)));
+    format!("  {}", figures.join("; "))
 }
 
 fn details(flow: &FlowState) -> Vec<Said> {

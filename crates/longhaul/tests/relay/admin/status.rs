@@ -1,5 +1,7 @@
 //! Tests `longhaul status`, and the problems that it, `/readyz` and the line for Nagios tell.
 
+use crate::admin::browser::Browser;
+use crate::admin::top::Top;
 use crate::admin::*;
 use crate::harness::*;
 use serde_json::Value;
@@ -82,6 +84,49 @@ fn a_tunnel_whose_only_next_hop_refuses_every_dial_is_doubtful() {
         assert_eq!(read_to_end(&dial(&admin.port)).1, Ending::Reset);
     }
     assert_doubtful(&admin, &format!("next hop: {}: its last 3 dials failed (refused ", far.address()));
+}
+
+/// A single hop is never ejected, so its state stays `up`.
+#[test]
+fn a_next_hop_whose_dials_fail_is_told_alike_in_every_view() {
+    let far = Port::reserve("127.0.0.1");
+    let admin = Watched::start_to(&[far.address()], "");
+    let fail = |times| (0..times).for_each(|_| assert_eq!(read_to_end(&dial(&admin.port)).1, Ending::Reset));
+    let hop = || admin.status()["tunnels"][0]["next_hops"][0].take();
+    // The line of the hop in `status`, with one blank between two words.
+    let line = || {
+        let text = stdout(&admin.command(&["status"]));
+        let line = text.lines().find(|line| line.starts_with(&format!("one     {}", far.address()))).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for (dials, health, failed) in [(1, "failing", 1), (10, "doubtful", 11)] {
+        fail(dials);
+        let told = wait_for_value("the dials are counted", hop, |hop| hop["failed_dials"] == failed);
+        assert_eq!((&told["state"], &told["health"]), (&"up".into(), &health.into()), "{told}");
+        assert!(told["failure"].as_str().unwrap().starts_with("refused for "), "{told}");
+        let line = line();
+        assert!(
+            line.contains(&format!(" up, {health} ")) && line.contains(&format!(" {failed} refused for ")),
+            "{line}"
+        );
+    }
+    let mut top = Top::start(&admin);
+    top.resize(160, 30);
+    top.wait(&format!("{} up, doubtful", far.address()));
+    top.press("t");
+    top.wait("; state up, doubtful; state age ");
+    top.wait("; failed dials 11; failing refused for ");
+    if let Some(mut browser) = Browser::start() {
+        browser.open(&format!("http://{}/", admin.http.address()));
+        let cells =
+            "[...(document.querySelector('.hops tbody tr')?.cells ?? [])].map((cell) => cell.textContent).join('; ')";
+        browser.wait(&format!("/; ! up, doubtful; .*; 11; refused for /.test({cells})"));
+    }
+    let _far = TcpListener::bind(far.address()).unwrap();
+    let _flow = dial(&admin.port);
+    let told = wait_for_value("the hop answers", hop, |hop| hop["failed_dials"] == 0);
+    assert_eq!((&told["health"], &told["failure"]), (&"good".into(), &Value::Null), "{told}");
+    assert!(line().ends_with(" 0 -"), "{}", line());
 }
 
 #[test]

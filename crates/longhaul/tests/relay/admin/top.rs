@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use vt100::Parser;
 
 /// `longhaul top` in a terminal.
-struct Top {
+pub(super) struct Top {
     child: Running,
     /// The other end of the terminal: what a user types and sees.
     master: File,
@@ -23,7 +23,7 @@ struct Top {
 
 impl Top {
     /// Starts the program for the daemon `admin` on a screen of 100 columns and 30 lines.
-    fn start(admin: &Watched) -> Top {
+    pub(super) fn start(admin: &Watched) -> Top {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -52,18 +52,18 @@ impl Top {
     }
 
     /// Waits until the screen shows `text`.
-    fn wait(&self, text: &str) {
+    pub(super) fn wait(&self, text: &str) {
         wait_for(&format!("the screen shows {text}"), || match self.shown() {
             shown if shown.contains(text) => Ok(()),
             shown => Err(shown),
         });
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(super) fn press(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
-    fn resize(&self, columns: u16, rows: u16) {
+    pub(super) fn resize(&self, columns: u16, rows: u16) {
         let mut screen = self.screen.lock().unwrap();
         screen.set_size(rows, columns);
         // The old picture must not be taken for the new one.
