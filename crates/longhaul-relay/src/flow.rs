@@ -1,7 +1,7 @@
 //! One flow, from the accepted connection to its end.
 
 use crate::carry::end::{FlowEnd, LegEnd};
-use crate::carry::join;
+use crate::carry::join::{self, LastLook};
 use crate::ftp;
 use crate::leg::peek;
 use crate::leg::stream::Stream;
@@ -40,19 +40,19 @@ pub(crate) fn run(
     async move {
         // Boxed, because the dial's states would otherwise be part of every idle flow.
         let reached = Box::pin(reach(&live, &accept)).await;
-        let (dial, how, permit) = match reached {
+        let (dial, (how, last_look), permit) = match reached {
             Ok(dial) => {
-                let (how, permit) = match live.flow.tunnel.protocol {
+                let (ended, permit) = match live.flow.tunnel.protocol {
                     Protocol::Tcp => (carry(&live, &accept, &dial).await, Held::Alone(permit)),
                     // Boxed, because the future would otherwise be part of every idle flow.
                     Protocol::Ftp => Box::pin(carry_ftp(&live, &accept, &dial, permit)).await,
                 };
-                (Some(dial), how, permit)
+                (Some(dial), ended, permit)
             }
-            Err(how) => (None, how, Held::Alone(permit)),
+            Err(how) => (None, (how, None), Held::Alone(permit)),
         };
         live.flow.ended(how);
-        let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how };
+        let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how, last_look };
         live.flow.counters.ended(how);
         // Prepares the sockets so that closing them tells the peers how the flow ended. The close comes next.
         let dial_end = dial.as_deref().map(|dial| LegEnd::conclude(dial, Leg::Dial, &end));
@@ -187,21 +187,21 @@ fn warn_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
 }
 
 /// Carries the flow until it ends or is cut. Not an async fn, for the same reason as [`run`].
-fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = How> {
+fn carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Stream>) -> impl Future<Output = (How, LastLook)> {
     let legs = begin_to_carry(live, accept, dial);
     async move {
         // Dropping the carrying future loses no count, because the counts are in the flow. Dropping the other arm loses
         // nothing.
         tokio::select! {
             biased;
-            how = join::run(&legs, legs.flow.tally()) => how,
-            how = legs.flow.cut.given() => how,
+            ended = join::run(&legs, legs.flow.tally()) => ended,
+            how = legs.flow.cut.given() => (how, None),
         }
     }
 }
 
 /// Carries an FTP control connection, as [`carry()`] does. Returns `permit`, which its data connections hold, too.
-async fn carry_ftp<P>(live: &Live, accept: &Arc<Stream>, dial: &Arc<Stream>, permit: P) -> (How, Held<P>)
+async fn carry_ftp<P>(live: &Live, accept: &Arc<Stream>, dial: &Arc<Stream>, permit: P) -> ((How, LastLook), Held<P>)
 where
     P: Any + Send + Sync,
 {
@@ -211,7 +211,7 @@ where
         how = ftp::run(&live.relay, &live.tunnel, &legs, permit.clone(), start_data) => how,
         how = legs.flow.cut.given() => how,
     };
-    (how, Held::Shared(permit))
+    ((how, None), Held::Shared(permit))
 }
 
 /// Starts the flow of an FTP data connection.
@@ -308,7 +308,7 @@ mod tests {
         let (accept, dial) = (Arc::new(accept), Arc::new(dial));
         let live = Live::begin(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), peer.into(), &accept);
         live.flow.connected(0, next_hop, &dial);
-        assert_eq!(carry_ftp(&live, &accept, &dial, ()).await.0, How::Reset(Leg::Accept));
+        assert_eq!(carry_ftp(&live, &accept, &dial, ()).await.0.0, How::Reset(Leg::Accept));
         drop((live, accept, dial));
         let mut got = Vec::new();
         server.read_to_end(&mut got).unwrap();

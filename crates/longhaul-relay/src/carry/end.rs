@@ -1,6 +1,7 @@
 //! The end of a flow: bytes each way, the reason, and one log line with everything that the kernel knows of both legs.
 //! A flow's end is never a bare error, because its byte counts survive the error.
 
+use crate::carry::join::LastLook;
 use crate::leg::closing;
 use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
@@ -30,13 +31,16 @@ pub(crate) struct FlowEnd<'a> {
     pub(crate) tally: Tally,
     /// Why it ended.
     pub(crate) how: How,
+    /// What was read of its legs as it ended.
+    pub(crate) last_look: LastLook,
 }
 
 impl FlowEnd<'_> {
     /// Writes the flow's one line, with what the kernel knows of the legs. Unknown fields are left out, such as all
-    /// fields of a `dial` leg that was never connected. A probe's line is one of debug: what a prober finds is logged where it runs. Logs a warning if a buffer limited one of the legs.
+    /// fields of a `dial` leg that was never connected. A probe's line is DEBUG, because the prober logs what it finds. Logs a
+    /// warning if a buffer limited one of the legs.
     pub(crate) fn log(&self, relay: &Relay, accept: &LegEnd, dial: Option<&LegEnd>) {
-        let FlowEnd { flow, tally, how } = *self;
+        let FlowEnd { flow, tally, how, .. } = *self;
         let next_hop = flow.next_hop();
         // tracing takes only a constant level.
         macro_rules! line {
@@ -103,7 +107,8 @@ impl LegEnd {
     /// Prepares `socket`, the leg `leg` of the flow `end`, for its close. The close then sends RST, unless the flow
     /// finished or the kernel no longer sends RST on this leg. Returns what the kernel knows of the leg.
     pub(crate) fn conclude(socket: &Stream, leg: Leg, end: &FlowEnd<'_>) -> LegEnd {
-        let info = TcpInfo::of(socket.as_fd()).unwrap_or_default();
+        let look = || TcpInfo::of(socket.as_fd()).unwrap_or_default();
+        let info = end.last_look.map_or_else(look, |legs| legs[leg.index()]);
         if info.bytes_retrans > 0 {
             end.flow.counters.distributions.add_retransmitted(leg, info.bytes_retrans);
         }
@@ -123,7 +128,8 @@ impl LegEnd {
         let congestion = is_worth_it.then(|| sockopt::congestion(socket.as_fd()).ok()).flatten();
         let was_full_under_way = socket.was_full_under_way();
         // The accept leg's address is that of the listener, so the log does not need it.
-        let local = if leg == Leg::Dial && enabled!(Level::INFO) { socket.local() } else { None };
+        let has_line = if end.flow.is_probe() { enabled!(Level::DEBUG) } else { enabled!(Level::INFO) };
+        let local = if leg == Leg::Dial && has_line { socket.local() } else { None };
         LegEnd { info, local, sent, lasted: end.flow.began.elapsed(), congestion, is_untold, was_full_under_way }
     }
 

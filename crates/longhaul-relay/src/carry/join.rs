@@ -34,10 +34,10 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 ///
 /// Returns why the flow ended. Unless that is [`How::Finished`], the caller must reset both legs. If a leg broke, the
 /// reason names the leg that broke first. Every byte that this leg had sent is delivered by then, unless the other leg
-/// broke too or took nothing for [`PATIENCE`].
+/// broke too or took nothing for [`PATIENCE`]. Also returns the [last look](LastLook) at the legs of a finished flow.
 ///
 /// Not an async fn: an async fn would hold its arguments twice in the future of every idle flow.
-pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output = How> {
+pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output = (How, LastLook)> {
     let mut pumps = Both {
         legs,
         first: FirstBytes::of(legs.flow, carried.up),
@@ -68,7 +68,7 @@ pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output 
             .await;
             let Some((found, bytes)) = pumps.first.take_preface() else { break };
             match Box::pin(answer::answer(pumps.legs, found, bytes)).await {
-                Answered::Ended(how) => return how,
+                Answered::Ended(how) => return (how, None),
                 Answered::PassOn(preface) => pumps.up.send_first(preface),
             }
         }
@@ -81,15 +81,17 @@ pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output 
         let closing = std::mem::take(&mut pumps.closing);
         drop(pumps);
         let ended = match broken {
-            None if !has_ended => return How::HalfOpenTooLong,
-            Some(broken) if !has_ended => return broken.into(),
+            None if !has_ended => return (How::HalfOpenTooLong, None),
+            Some(broken) if !has_ended => return (broken.into(), None),
             Some(broken) => Err(broken),
-            None if is_settled(legs, sent) => Ok(()),
-            None => Box::pin(settle(legs, closing)).await,
+            None => match settled(legs, sent) {
+                Some(infos) => return (How::Finished, Some(infos)),
+                None => Box::pin(settle(legs, closing)).await,
+            },
         };
-        let Err(broken) = ended else { return How::Finished };
+        let Err(broken) = ended else { return (How::Finished, None) };
         // Boxed, because the future would otherwise be part of every idle flow.
-        Box::pin(end_broken(legs, broken, may_be_probe)).await
+        (Box::pin(end_broken(legs, broken, may_be_probe)).await, None)
     }
 }
 
@@ -104,8 +106,12 @@ pub(crate) async fn end_broken(legs: &Legs<'_>, broken: Broken, may_be_probe: bo
     broken.into()
 }
 
-fn is_settled(legs: &Legs<'_>, sent: Tally) -> bool {
-    closing::is_settled(legs.accept, sent.down) && closing::is_settled(legs.dial, sent.up)
+/// TCP_INFO of both legs by [`Leg::index`], of a flow that was over at one look. A short flow ends so, and its end reads nothing a
+/// second time.
+pub(crate) type LastLook = Option<[TcpInfo; 2]>;
+
+fn settled(legs: &Legs<'_>, sent: Tally) -> LastLook {
+    Some([closing::settled(legs.accept, sent.down)?, closing::settled(legs.dial, sent.up)?])
 }
 
 /// Waits until the peers' kernels have acknowledged every byte. A leg may still break until then.

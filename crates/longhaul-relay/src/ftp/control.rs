@@ -71,7 +71,7 @@ pub(crate) async fn run(
         biased;
         // Serves the data connection that may still come. It is never ready.
         () = poll_fn(|cx| { data.poll(cx); Poll::Pending }) => How::Finished,
-        how = join::run(legs, legs.flow.tally()) => how,
+        (how, _) = join::run(legs, legs.flow.tally()) => how,
         () = sleep_until(limit.unwrap_or_else(Instant::now)), if limit.is_some() => How::Cut,
     };
     // The kernel tells an error once, so `carry` knows only that a leg broke.

@@ -79,14 +79,16 @@ impl Closing {
     }
 }
 
-/// Whether the peer has acknowledged the `sent` bytes on `leg`, as far as one look can tell. Both FINs have passed on
-/// the leg. The queue of a closed connection does not tell: a leg that was reset while only its FIN was unacknowledged
+/// Returns TCP_INFO of `leg` if its peer has acknowledged the `sent` bytes, as far as one look can tell. Both FINs have passed
+/// on the leg. The queue of a closed connection does not tell: a leg that was reset while only its FIN was unacknowledged
 /// looks as if everything had arrived.
-pub(crate) fn is_settled(leg: &Stream, sent: u64) -> bool {
-    match TcpInfo::of(leg.as_fd()) {
-        Ok(info) if info.state == State::Closed => is_over(&info, leg, sent),
+pub(crate) fn settled(leg: &Stream, sent: u64) -> Option<TcpInfo> {
+    let info = TcpInfo::of(leg.as_fd()).unwrap_or_default();
+    let is_settled = match info.state {
+        State::Closed => is_over(&info, leg, sent),
         _ => is_acknowledged(leg),
-    }
+    };
+    is_settled.then_some(info)
 }
 
 /// Whether `leg` is closed and its peer has acknowledged our PROXY header, the `sent` bytes of the flow and, on the

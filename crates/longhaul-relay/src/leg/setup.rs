@@ -19,6 +19,9 @@ use std::time::Instant;
 /// Whether this process may set BBR, by the last call of [`try_bbr`].
 static MAY_HAVE_BBR: AtomicBool = AtomicBool::new(false);
 
+/// Whether a new socket has BBR, by the last call of [`try_bbr`].
+static IS_BBR_DEFAULT: AtomicBool = AtomicBool::new(false);
+
 /// Hint for a kernel without sockets of Multipath TCP: EPROTONOSUPPORT, as in Debian 11's kernel, or ENOPROTOOPT.
 const NO_MPTCP: &str = "this kernel has no Multipath TCP, or net.mptcp.enabled is 0; remove mptcp";
 
@@ -59,7 +62,7 @@ pub(crate) fn apply_options(socket: OwnedFd, options: &LegOptions) -> Result<Soc
 fn prepare<'a>(socket: OwnedFd, options: &LegOptions, settings: impl Iterator<Item = &'a Setting>) -> Result<Socket> {
     let socket = Socket::from(socket);
     keep_loud(&socket, options)?;
-    begin_unpaced(&socket, options);
+    begin_unpaced(&socket, options, IS_BBR_DEFAULT.load(Relaxed));
     for setting in settings {
         setting.tell(socket.as_fd())?;
     }
@@ -124,13 +127,15 @@ fn start_bbr(socket: BorrowedFd<'_>, start: Start) -> bool {
     controls.fold(false, |_, control| sockopt::try_congestion(socket, control))
 }
 
-/// Tries whether this process may set BBR, and keeps the answer for all later legs. As root this also loads the module.
+/// Tries whether this process may set BBR, and whether a new socket has it, and keeps both answers for all later legs. As root this
+/// also loads the module.
 ///
 /// # Errors
 /// ENOENT: the kernel has no such module. EPERM: BBR is not in tcp_allowed_congestion_control.
 pub(crate) fn try_bbr() -> Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|err| failed("socket(IPPROTO_TCP)", &err))?;
-    // Where BBR is the default, a new socket has it already, and setting it again would always succeed.
+    IS_BBR_DEFAULT.store(has_bbr(socket.as_fd()), Relaxed);
+    // Where BBR is the default, setting it again would always succeed.
     let _ = sockopt::try_congestion(socket.as_fd(), RENO);
     let tried = sockopt::set_congestion(socket.as_fd(), BBR);
     MAY_HAVE_BBR.store(tried.is_ok(), Relaxed);
@@ -138,12 +143,11 @@ pub(crate) fn try_bbr() -> Result<()> {
 }
 
 /// Replaces the congestion control of a leg with `congestion = "auto"` if it must not [begin](first_controls) with it.
-fn begin_unpaced(socket: &Socket, options: &LegOptions) {
-    let socket = socket.as_fd();
+fn begin_unpaced(socket: &Socket, options: &LegOptions, is_bbr_default: bool) {
     if options.is_auto() {
-        let mut controls = first_controls(MAY_HAVE_BBR.load(Relaxed), || has_bbr(socket)).iter();
+        let mut controls = first_controls(MAY_HAVE_BBR.load(Relaxed), is_bbr_default).iter();
         // If the kernel accepts none, the leg keeps its control.
-        let _ = controls.any(|control| sockopt::try_congestion(socket, control));
+        let _ = controls.any(|control| sockopt::try_congestion(socket.as_fd(), control));
     }
 }
 
@@ -173,7 +177,7 @@ fn keep_loud(socket: &Socket, options: &LegOptions) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The kernel's default may be BBR. Here the socket gets BBR first, which has the same effect.
+    /// As where BBR is the kernel's default: the socket has it before its options are set.
     #[test]
     fn auto_begins_without_bbr_and_a_name_is_left_alone() {
         if !may_have_bbr() {
@@ -184,6 +188,7 @@ mod tests {
             asked.map_or(Ok(()), |name| options.set(Leg::Dial, "congestion", name)).unwrap();
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(BBR.as_bytes()).unwrap();
+            begin_unpaced(&socket, &options, true);
             let socket = apply_options(socket.into(), &options).unwrap();
             sockopt::congestion(socket.as_fd()).unwrap()
         };
