@@ -185,6 +185,9 @@ fn read_v2(bytes: &[u8]) -> Result<Option<Header>, Bad> {
         return Err(Bad::TooLong);
     }
     let Some(bytes) = bytes.get(..whole) else { return Ok(None) };
+    if bytes[12] == OWN_V2 {
+        return Ok(Some(Header { bytes: whole, ends: None }));
+    }
     let header = v2::Header::try_from(bytes).map_err(|_| Bad::Malformed)?;
     let ends = match (header.command, header.protocol, header.addresses) {
         (v2::Command::Proxy, v2::Protocol::Stream, v2::Addresses::IPv4(ip)) => Some(ends_v4(ip)),
@@ -233,10 +236,13 @@ pub fn write(version: Version, ends: Option<Ends>) -> Vec<u8> {
 pub fn write_own(version: Version) -> Vec<u8> {
     match version {
         Version::V1 => write(Version::V1, None),
-        // proxy-protocol.txt 2.2: version 2, LOCAL; AF_UNSPEC; no bytes after the length.
-        Version::V2 => [SIGNATURE_V2, &[0x20, 0, 0, 0]].concat(),
+        // AF_UNSPEC; no bytes after the length.
+        Version::V2 => [SIGNATURE_V2, &[OWN_V2, 0, 0, 0]].concat(),
     }
 }
+
+/// Version 2, LOCAL: whatever follows, the family included, must be accepted and ignored (proxy-protocol.txt 2.2).
+const OWN_V2: u8 = 0x20;
 
 impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -347,7 +353,9 @@ mod tests {
         let garbage = [&IPV4[..], &[0xee, 0xff, 0xff]].concat();
         assert_eq!(whole(&binary(0x21, 0x11, &garbage), Accepts::V2), Some(v4()));
         assert_eq!(whole(&binary(0x20, 0x11, &IPV4), Accepts::V2), None, "LOCAL");
-        assert_eq!(whole(&binary(0x20, 0x00, &[]), Accepts::V2), None, "LOCAL");
+        for (family, rest) in [(0x00, &b""[..]), (0x11, b""), (0x11, b"abcd"), (0x31, b""), (0xf5, b"")] {
+            assert_eq!(whole(&binary(0x20, family, rest), Accepts::V2), None, "LOCAL");
+        }
         assert_eq!(whole(&binary(0x21, 0x12, &IPV4), Accepts::V2), None, "UDP");
         assert_eq!(whole(&binary(0x21, 0x31, &[b'x'; 216]), Accepts::V2), None, "a Unix socket");
         assert_eq!(whole(b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", Accepts::V1), None);

@@ -78,10 +78,14 @@ async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) 
         Found::Header(header) => {
             consume(accept, header.bytes).map_err(|err| failed("recv", &err).to_string())?;
             accept.note_received_beside(header.bytes as i64);
-            // HAProxy names itself in a check of version 1.
-            let ends = header.ends.filter(|ends| ends.client != *peer);
-            let Some(Ends { client, to }) = ends else { return behind_header(accept, *peer).await };
-            Ok(Some(Client::Via(Box::new(Via { client, to, proxy: *peer }))))
+            let via = |Ends { client, to }| Client::Via(Box::new(Via { client, to, proxy: *peer }));
+            let client = header.ends.map_or((*peer).into(), via);
+            // HAProxy names itself in a check of version 1. On an IPv6 listener its IPv4 address is a mapped one.
+            let sender = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+            match header.ends.is_none_or(|ends| ends.client == sender) && is_check(accept).await? {
+                true => Ok(None),
+                false => Ok(Some(client)),
+            }
         }
         Found::Preface(PrefaceKind::Probe(preface)) if relay.probes.own.admit(*peer, &preface.nonce) => {
             Ok(Some(Client::Own(Box::new(*peer))))
@@ -92,13 +96,12 @@ async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) 
     }
 }
 
-/// Returns the client of a connection whose header names none, or its sender: that is `peer`. `None` if nothing follows the header.
+/// Whether the connection ends behind its header, which names no client or its sender.
 ///
 /// # Errors
 /// The socket's error.
-async fn behind_header(accept: &Stream, peer: SocketAddr) -> Result<Option<Client>, String> {
-    let found = peek_or_end(accept, ask(Asks::Behind), &mut [0]).await?;
-    Ok((found != Found::Ended).then(|| peer.into()))
+async fn is_check(accept: &Stream) -> Result<bool, String> {
+    Ok(peek_or_end(accept, ask(Asks::Behind), &mut [0]).await? == Found::Ended)
 }
 
 /// Like [`peek`]. A reset before a byte is an end.
@@ -135,7 +138,7 @@ mod tests {
     use crate::live::counters::Counters;
     use longhaul_config::{NextHop, Tunnel};
     use longhaul_core::opening::HEADER_TIME;
-    use longhaul_core::proxy_header::{Accepts, Version, write_own};
+    use longhaul_core::proxy_header::{Accepts, Version, write, write_own};
     use longhaul_core::wire::answer::{Frame, Frames, Next, Report};
     use longhaul_core::wire::probe::Preface;
     use longhaul_sys::splice;
@@ -218,12 +221,20 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         server.set_nonblocking(true).unwrap();
         let relay = Relay::new(100);
-        let headers = [Vec::new(), write_own(Version::V1), write_own(Version::V2)];
+        let to = "198.51.100.1:6000".parse().unwrap();
+        let naming_itself = |client: SocketAddr| write(Version::V1, Some(Ends { client, to }));
+        let headers: [&dyn Fn(SocketAddr) -> Vec<u8>; 4] =
+            [&|_| Vec::new(), &|_| write_own(Version::V1), &|_| write_own(Version::V2), &naming_itself];
         for (header, linger) in headers.iter().flat_map(|header| [(header, None), (header, Some(Duration::ZERO))]) {
             let (accept, mut client) = pair();
-            client.write_all(header).unwrap();
+            let header = header(client.local_addr().unwrap());
+            client.write_all(&header).unwrap();
             SockRef::from(&client).set_linger(linger).unwrap();
-            let arrived = arrived(&relay, accept, server.local_addr().unwrap());
+            let mut arrived = arrived(&relay, accept, server.local_addr().unwrap());
+            if let SocketAddr::V4(peer) = arrived.peer {
+                // As on a listener of every address.
+                arrived.peer = SocketAddr::new(peer.ip().to_ipv6_mapped().into(), peer.port());
+            }
             let tunnel = arrived.tunnel.clone();
             drop(client);
             run(Asks::Header(Accepts::Any), arrived).await;
