@@ -8,6 +8,12 @@ pub fn is_printable(character: char) -> bool {
     matches!(character, ' '..='~') || !character.is_ascii() && behind_a_letter(character)
 }
 
+/// Returns `text` with `?` for each character that cannot be [printed](is_printable), or that stands for bytes that are no text.
+pub fn printable(text: &str) -> impl Iterator<Item = char> {
+    let is_shown = |character| is_printable(character) && character != char::REPLACEMENT_CHARACTER;
+    text.chars().map(move |character| if is_shown(character) { character } else { '?' })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -22,5 +28,6 @@ mod tests {
         {
             assert!(!is_printable(character), "{character:?}");
         }
+        assert_eq!(printable("ä\u{202e}b\n\u{fffd}").collect::<String>(), "ä?b??");
     }
 }

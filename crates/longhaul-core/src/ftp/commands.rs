@@ -10,7 +10,7 @@ use super::refused::Refused;
 use super::rules::Mode;
 use super::side::Side;
 use super::verb::{Command, Form, Kind};
-use crate::text::is_printable;
+use crate::text::printable;
 use std::net::SocketAddr;
 
 /// A held command that is not refused.
@@ -50,7 +50,7 @@ impl Dialogue {
             Some(verb) if verb.kind == Kind::Transfer => {
                 self.due.is_transfer();
                 if self.is_opened {
-                    let transfer = Transfer { verb: verb.name, name: printable(command.argument) };
+                    let transfer = Transfer { verb: verb.name, name: shown_name(command.argument) };
                     out.actions.push_back(Action::Transfer(transfer));
                 }
             }
@@ -192,17 +192,15 @@ impl From<Bad> for Refused {
 }
 
 /// Returns a name with `?` for each character that cannot be printed, at most [`MAX_NAME_BYTES`] bytes.
-fn printable(name: &[u8]) -> String {
-    let mut printable = String::new();
-    for character in String::from_utf8_lossy(name).chars() {
-        let is_shown = is_printable(character) && character != char::REPLACEMENT_CHARACTER;
-        let character = if is_shown { character } else { '?' };
-        if printable.len() + character.len_utf8() > MAX_NAME_BYTES {
+fn shown_name(name: &[u8]) -> String {
+    let mut shown = String::new();
+    for character in printable(&String::from_utf8_lossy(name)) {
+        if shown.len() + character.len_utf8() > MAX_NAME_BYTES {
             break;
         }
-        printable.push(character);
+        shown.push(character);
     }
-    printable
+    shown
 }
 
 /// The longest name that Linux file systems have.

@@ -1,6 +1,7 @@
 //! Why a session refused a command or a reply.
 
 use super::side::Side;
+use crate::text::printable;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -100,7 +101,7 @@ impl Refused {
 
     /// Returns the reply with this code that says why.
     pub(super) fn reply(&self, code: u16) -> String {
-        let why: String = self.to_string().chars().filter(|c| !c.is_control()).take(MAX_REASON_CHARS).collect();
+        let why: String = printable(&self.to_string()).take(MAX_REASON_CHARS).collect();
         format!("{code} {why}\r\n")
     }
 }

@@ -58,6 +58,7 @@
 //! | ---: | ---: | --- |
 //! | 36 | 32 | HMAC-SHA256 |
 
+use crate::text::printable;
 use crate::wire::probe::{Nonce, VERSION};
 use crate::wire::proof::{Challenge, Mac};
 
@@ -287,16 +288,15 @@ impl Fields<'_> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(Fault::Form);
         }
-        // A control character of a foreign text must not reach a terminal or a log.
-        let text = std::str::from_utf8(text).map_err(|_| Fault::Form)?;
-        if text.chars().any(char::is_control) { Err(Fault::Form) } else { Ok(text.into()) }
+        // The text is foreign, and reaches terminals and logs.
+        std::str::from_utf8(text).map(|text| printable(text).collect()).map_err(|_| Fault::Form)
     }
 }
 
-/// Returns `text` without control characters. If it is longer than [`MAX_TEXT_BYTES`], it is cut, without a part of a
+/// Returns `text` as it can be [printed](printable). If it is longer than [`MAX_TEXT_BYTES`], it is cut, without a part of a
 /// character, and ends in [`CUT`].
 fn shortened(text: &str) -> String {
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let plain: String = printable(text).collect();
     if plain.len() <= MAX_TEXT_BYTES {
         return plain;
     }
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_a_control_character_is_replaced() {
+    fn a_long_text_is_cut_and_a_character_that_cannot_be_printed_is_replaced() {
         let long = Report {
             nonce: [1; 16],
             hops: 0,
@@ -511,6 +511,14 @@ mod tests {
         assert!(bytes.len() <= MAX_FRAME_BYTES);
         let Some(Frame::Report(read)) = found(&bytes).unwrap().pop() else { panic!("no report") };
         assert_eq!((read.name, read.version), ("ä".repeat(48) + " ..", "v".repeat(97) + " .."));
-        assert_eq!((read.next_hop.as_str(), read.why.as_str()), ("a b ", ""));
+        assert_eq!((read.next_hop.as_str(), read.why.as_str()), ("a?b?", ""));
+        // Another program may write such characters itself.
+        let (mut foreign, checksum) = (bytes.clone(), bytes.len() - 4);
+        let at = bytes.windows(4).position(|bytes| bytes == b"a?b?").unwrap();
+        foreign[at..at + 4].copy_from_slice("\u{202e}\n".as_bytes());
+        let new = crc32c::crc32c(&foreign[..checksum]);
+        foreign[checksum..].copy_from_slice(&new.to_be_bytes());
+        let Some(Frame::Report(read)) = found(&foreign).unwrap().pop() else { panic!("no report") };
+        assert_eq!(read.next_hop, "??");
     }
 }

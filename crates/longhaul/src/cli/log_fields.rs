@@ -1,6 +1,7 @@
 //! The message and the fields of a line of the text log.
 //!
-//! A value with a blank, `=`, a quote, a backslash or a character that cannot be printed is in double quotes, with escapes as in Rust.
+//! An empty value, or one with a blank, `=`, a quote, a backslash or a character that cannot be printed, is in double quotes, with
+//! escapes as in Rust.
 //! In quotes, a `=` right behind a letter or digit is `\x3d`, so that no text of a client looks like a field: `grep how=finished`
 //! finds only fields.
 
@@ -29,7 +30,7 @@ struct Line<'w> {
 }
 
 impl Line<'_> {
-    fn write(&mut self, field: &Field, value: &str, is_text: bool) -> fmt::Result {
+    fn write(&mut self, field: &Field, value: &str) -> fmt::Result {
         if !std::mem::take(&mut self.is_empty) {
             self.writer.write_char(' ')?;
         }
@@ -39,7 +40,7 @@ impl Line<'_> {
             (name, true) => write!(self.writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
             (name, false) => write!(self.writer, "{name}=")?,
         }
-        match is_text || value.chars().any(needs_quotes) {
+        match value.is_empty() || value.chars().any(needs_quotes) {
             true => write_quoted(&mut self.writer, value),
             false => self.writer.write_str(value),
         }
@@ -48,11 +49,11 @@ impl Line<'_> {
 
 impl Visit for Line<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.result = self.result.and_then(|()| self.write(field, value, true));
+        self.result = self.result.and_then(|()| self.write(field, value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.result = self.result.and_then(|()| self.write(field, &format!("{value:?}"), false));
+        self.result = self.result.and_then(|()| self.write(field, &format!("{value:?}")));
     }
 }
 
@@ -85,12 +86,29 @@ fn write_quoted(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Seek};
+    use std::sync::Mutex;
 
     #[test]
     fn a_message_is_one_line_and_moves_no_cursor() {
         let mut text = String::new();
         write_printable(&mut Writer::new(&mut text), "key \"a\u{1b}[2J\nb\" is 'unknown'").unwrap();
         assert_eq!(text, r#"key "a\u{1b}[2J\nb" is 'unknown'"#);
+    }
+
+    /// Whether the code gives a text or something that it formats makes no difference.
+    #[test]
+    fn a_value_has_quotes_if_it_needs_them() {
+        let mut file = tempfile::tempfile().unwrap();
+        let log = tracing_subscriber::fmt().without_time().with_ansi(false).with_target(false).fmt_fields(Fields);
+        tracing::subscriber::with_default(log.with_writer(Mutex::new(file.try_clone().unwrap())).finish(), || {
+            tracing::info!(tunnel = "ssh-to-b", other = %"ssh-to-b", how = "dial failed", why = %"dial failed", none = "", "flow");
+        });
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        let want = " INFO flow tunnel=ssh-to-b other=ssh-to-b how=\"dial failed\" why=\"dial failed\" none=\"\"\n";
+        assert_eq!(text, want);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! sends none.
 
 use crate::control::{Phase, Refusal};
+use longhaul_core::text::printable;
 use longhaul_relay::Counters;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,7 +19,7 @@ pub(super) fn line(tunnels: usize, counters: &Counters, refusal: Option<&Refusal
     let mut line = String::new();
     if let Some(Refusal { why, .. }) = refusal {
         line.push_str("reload refused: ");
-        line.extend(why.chars().filter(|c| !c.is_control()).take(REFUSAL_CHARS));
+        line.extend(printable(why).take(REFUSAL_CHARS));
         line.push_str("; ");
     }
     if phase == Phase::Draining {

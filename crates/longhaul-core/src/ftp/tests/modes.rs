@@ -209,12 +209,12 @@ fn a_client_is_told_why_there_is_no_data_connection() {
         s:
         * open 1 from server, dial 198.51.100.7:40000
         * refused no-listener
-        c: 425 No data listener: no port of ftp.ports is free227 x
+        c: 425 No data listener: no port of ftp.ports is free??227 x
         C: PASV
         S: 227 (192,0,2,2,117,53)
         * open 2 from client, dial 192.0.2.2:30005
         * refused no-listener
-        c: 425 No data listener: no port of ftp.ports is free227 x",
+        c: 425 No data listener: no port of ftp.ports is free??227 x",
     ];
     for (rules, dialogue) in [active(CLIENT_V4, SERVER_V4), passive(CLIENT_V4, SERVER_V4), v4()].iter().zip(dialogues) {
         check(rules, &format!("S: 220 ready{dialogue}"));
