@@ -167,6 +167,16 @@ mod tests {
         Arrived { relay: relay.clone(), tunnel, accept, peer, permit }
     }
 
+    /// Returns the connection that the relay dials. Neither it nor a byte on it is waited for without end.
+    async fn dialled(server: &tokio::net::TcpListener) -> TcpStream {
+        const LIMIT: Duration = Duration::from_secs(60);
+        let accepted = tokio::time::timeout(LIMIT, server.accept()).await.expect("the relay dials");
+        let far = accepted.unwrap().0.into_std().unwrap();
+        far.set_nonblocking(false).unwrap();
+        far.set_read_timeout(Some(LIMIT)).unwrap();
+        far
+    }
+
     /// The header comes in two parts, split at every byte. Between them the task sleeps: each arrival polls it once.
     #[tokio::test]
     async fn a_header_in_two_parts_is_read_exactly_and_the_wait_costs_nothing() {
@@ -258,11 +268,9 @@ mod tests {
             let (accept, mut client) = pair();
             client.write_all(&[&header, payload.as_bytes()].concat()).unwrap();
             tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, server.local_addr().unwrap())));
-            let (far, _) = server.accept().await.unwrap();
+            let far = dialled(&server).await;
             drop(client);
             let mut got = Vec::new();
-            let far = far.into_std().unwrap();
-            far.set_nonblocking(false).unwrap();
             let read = tokio::task::spawn_blocking(move || (&far).read_to_end(&mut got).map(|_| got)).await.unwrap();
             assert_eq!((read.unwrap(), relay.counters.health_checks.load(Relaxed)), (payload.into(), 0));
         }
@@ -289,8 +297,7 @@ mod tests {
         let (accept, mut client) = pair();
         client.write_all(&[HEADER, b"half"].concat()).unwrap();
         tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, server.local_addr().unwrap())));
-        let far = server.accept().await.unwrap().0.into_std().unwrap();
-        far.set_nonblocking(false).unwrap();
+        let far = dialled(&server).await;
         assert_eq!(relay.flows()[0].peer, "192.0.2.7:51234");
         assert_eq!(relay.flows()[0].proxy, client.local_addr().ok().map(|address| address.to_string()));
         SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
@@ -313,8 +320,7 @@ mod tests {
         let preface = Preface { hops: 1, echo_bytes: 0, nonce: [7; 16] }.bytes();
         client.write_all(&[HEADER, &preface].concat()).unwrap();
         tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, server.local_addr().unwrap())));
-        let far = server.accept().await.unwrap().0.into_std().unwrap();
-        far.set_nonblocking(false).unwrap();
+        let far = dialled(&server).await;
         client.shutdown(Shutdown::Write).unwrap();
         let (mut reached, mut said) = (Vec::new(), Vec::new());
         let read = tokio::task::spawn_blocking(move || {
