@@ -154,7 +154,7 @@ impl Opening {
     }
 }
 
-/// `late`: the time for a header is over, which was so long.
+/// `late`: the time waited, once it is over.
 fn header(bytes: &[u8], accepts: Accepts, has_ended: bool, late: Option<Duration>) -> Option<Found> {
     match proxy_header::read(bytes, accepts) {
         Ok(Some(header)) => Some(Found::Header(header)),

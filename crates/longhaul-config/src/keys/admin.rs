@@ -3,7 +3,7 @@
 use crate::config::Admin;
 use crate::document::Severity;
 use crate::keys::remark::{Remark, Syntax, no_remarks};
-use crate::keys::row::{KeyDefault, KeyValue, Row};
+use crate::keys::row::{KeyDefault, KeyValue, Row, no_line};
 use crate::value;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub(crate) const ADMIN: &[Row<Admin>] = &[
         example: "[\"relay.example\"]",
         flag: None,
         value: KeyValue::Several { add: add_host, empty: "leave the key out" },
-        show: |_| None,
+        show: no_line,
         check: no_remarks,
         doc: "Names by which the HTTP listener may be reached, such as that of a service address. An address, `localhost` and \
               the names of this machine (its host name, and those beside it or beside a loopback address in `/etc/hosts`) need \
@@ -51,10 +51,10 @@ pub(crate) const ADMIN: &[Row<Admin>] = &[
 ];
 
 fn add_host(admin: &mut Admin, text: &str) -> Result<(), String> {
-    match value::is_host_name(text) {
-        true => admin.hosts.push(text.into()),
-        false => return Err("write a name without a port, such as \"relay.example\"".into()),
+    if !value::is_host_name(text) {
+        return Err("write a name without a port, such as \"relay.example\"".into());
     }
+    admin.hosts.push(text.into());
     Ok(())
 }
 

@@ -78,7 +78,7 @@ async fn check(relay: &Relay, served: &ServedTunnel, hop: usize) -> Option<Resul
     why
 }
 
-/// Returns the same for one address.
+/// Checks one address of a next hop. Returns `None` as [`check`] does.
 async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Option<Result<Passed, Failed>> {
     let failed = |failure: &Failure| Failed { what: failure.kind.name().into(), why: failure.to_string() };
     let of_hop = |failure: Failure| failure.is_of_hop().then(|| Err(failed(&failure)));
@@ -91,13 +91,14 @@ async fn check_address(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> O
         return of_hop(failure);
     }
     let rtt = began.elapsed();
-    if let (Some(version), Some(CheckBy::Tcp)) = (tunnel.proxy_out, tunnel.check.by) {
-        // The next hop expects a header, and this one tells it that nobody is behind it. A reset connection needs none.
-        let _ = splice::send(&stream, &proxy_header::write_own(version));
-    }
     let refusal = match tunnel.check.by {
         Some(CheckBy::Verify) => probe(relay, tunnel, stream, address).await?,
-        Some(CheckBy::Tcp) | None => Ok(None),
+        Some(CheckBy::Tcp) | None => {
+            // The next hop expects a header, and this one tells it that nobody is behind it. A reset connection needs none.
+            let header = tunnel.proxy_out.map(proxy_header::write_own);
+            let _ = header.map(|header| splice::send(&stream, &header));
+            Ok(None)
+        }
     };
     Some(refusal.map(|refusal| Passed { rtt, refusal }))
 }

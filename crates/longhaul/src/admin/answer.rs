@@ -49,7 +49,7 @@ pub(super) fn text(status: StatusCode, text: &str) -> Answer {
 }
 
 /// Returns `body`, whose content type is `kind`.
-pub(super) fn page(kind: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(super) fn document(kind: &'static str, body: impl Into<Bytes>) -> Answer {
     answer(StatusCode::OK, kind, body.into())
 }
 

@@ -126,7 +126,9 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
 /// health by any name, because it says little.
 fn foreign_name(source: &Source, listener: Listener, head: &Parts) -> Option<String> {
     let is_asked = listener == Listener::Http && !matches!(head.uri.path(), "/healthz" | "/readyz");
-    if is_asked { host::foreign_name(head, &lock(&source.hosts)) } else { None }
+    // Not under the lock: the names of this machine are in files.
+    let hosts = lock(&source.hosts).clone();
+    if is_asked { host::foreign_name(head, &hosts) } else { None }
 }
 
 /// Returns how the route of a request answers, and the number in its path.

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use longhaul_core::sources;
 use longhaul_relay::lock;
 use longhaul_sys::process::effective_user;
 use std::collections::VecDeque;
@@ -49,11 +50,26 @@ pub(super) struct Connections {
 
 #[derive(Debug)]
 struct Connection {
-    /// Its client's address; none on the control socket.
-    from: Option<IpAddr>,
+    /// Its client; none on the control socket.
+    from: Option<Client>,
     task: AbortHandle,
     /// Whether a request is being answered.
     busy: Arc<AtomicBool>,
+}
+
+/// A client of the HTTP listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Client {
+    /// Its host, as far as the address tells.
+    source: sources::Source,
+    /// Whether that is this one.
+    is_loopback: bool,
+}
+
+impl From<IpAddr> for Client {
+    fn from(ip: IpAddr) -> Client {
+        Client { source: ip.into(), is_loopback: ip.to_canonical().is_loopback() }
+    }
 }
 
 /// A connection as it comes from accept(2).
@@ -90,7 +106,7 @@ impl Connections {
             let Some((stream, from)) = accepted(listener.accept().await).await else { continue };
             // It fails only on a connection that is gone already.
             let _ = stream.set_nodelay(true);
-            self.add(stream, Some(from.ip().to_canonical()));
+            self.add(stream, Some(from.ip().into()));
             // So that a request that is here already is read before the next connection may close its own.
             yield_now().await;
         }
@@ -115,7 +131,7 @@ impl Connections {
     }
 
     /// Serves `stream` on a task of its own.
-    fn add(&self, stream: impl Stream, from: Option<IpAddr>) {
+    fn add(&self, stream: impl Stream, from: Option<Client>) {
         let busy = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(carry(stream, self.source.clone(), self.listener, busy.clone())).abort_handle();
         let mut open = self.open();
@@ -136,10 +152,10 @@ impl Connections {
 }
 
 /// Returns the index of the connection that a new one `from` there displaces. `open` has the oldest first, and is not empty.
-fn to_displace(open: &[Connection], from: Option<IpAddr>) -> usize {
-    let is_loopback = |from: Option<IpAddr>| from.is_some_and(|ip| ip.is_loopback());
-    let of = |from: Option<IpAddr>| open.iter().filter(|connection| connection.from == from).count();
-    // Clients on this host displace only each other, up to their share.
+fn to_displace(open: &[Connection], from: Option<Client>) -> usize {
+    let is_loopback = |from: Option<Client>| from.is_some_and(|client| client.is_loopback);
+    let of = |from: Option<Client>| open.iter().filter(|connection| connection.from == from).count();
+    // No other host displaces one of this host's, while these are at most their share.
     let of_loopback = open.iter().filter(|connection| is_loopback(connection.from)).count();
     let is_spared =
         |connection: &Connection| is_loopback(connection.from) && !is_loopback(from) && of_loopback <= LOOPBACK_SHARE;
@@ -227,17 +243,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_takes_the_places_of_its_own_source() {
-        let ip = |last| Some(IpAddr::from([192, 0, 2, last]));
-        let loopback = Some(IpAddr::from([127, 0, 0, 1]));
+        let ip = |last| Some(IpAddr::from([192, 0, 2, last]).into());
+        let of_a_64 = |last| Some(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last]).into());
+        let loopback = Some(IpAddr::from([127, 0, 0, 1]).into());
         let connection = |from, is_busy| Connection {
             from,
             task: tokio::spawn(async {}).abort_handle(),
             busy: Arc::new(AtomicBool::new(is_busy)),
         };
         let open =
-            |of: &[(Option<IpAddr>, bool)]| of.iter().map(|(from, busy)| connection(*from, *busy)).collect::<Vec<_>>();
-        let displaced = |of: &[(Option<IpAddr>, bool)], from| to_displace(&open(of), from);
+            |of: &[(Option<Client>, bool)]| of.iter().map(|(from, busy)| connection(*from, *busy)).collect::<Vec<_>>();
+        let displaced = |of: &[(Option<Client>, bool)], from| to_displace(&open(of), from);
         assert_eq!(displaced(&[(ip(1), false), (ip(2), false), (ip(2), false)], ip(3)), 1, "of the most, the oldest");
+        let prefix = [(ip(1), false), (of_a_64(1), false), (of_a_64(2), false)];
+        assert_eq!(displaced(&prefix, ip(3)), 1, "a host may have many addresses of IPv6");
         assert_eq!(displaced(&[(ip(2), true), (ip(1), false), (ip(2), true)], ip(2)), 1, "one without a request");
         assert_eq!(displaced(&[(ip(1), true), (ip(2), true), (ip(2), true)], ip(3)), 1, "all have one");
         assert_eq!(displaced(&[(loopback, false), (loopback, false), (ip(1), true)], ip(1)), 2, "this host's stay");

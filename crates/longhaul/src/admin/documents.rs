@@ -3,7 +3,7 @@
 //! A thread beside the admin thread writes them, so that no health check waits for one. By HTTP, whoever asks within a second gets the
 //! same document, so that many readers cost what one costs.
 
-use super::answer::{Answer, error, page};
+use super::answer::{Answer, document, error};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use std::future::Future;
@@ -20,8 +20,8 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Returns the document, whose content type is `kind`. One that is younger than `max_age` is not written again. Those who ask
-    /// meanwhile wait for the same one. `prepare` returns what writes it, or `None` if there is nothing to write: then so does this.
+    /// Returns the document, whose content type is `kind`. One that is younger than `max_age` is not written again; those who ask while it
+    /// is written wait for it, and then write their own if theirs is to be younger. `prepare` returns what writes it, or `None` if there is nothing to write: then so does this.
     pub(super) async fn get<W>(
         &self,
         kind: &'static str,
@@ -33,7 +33,7 @@ impl Document {
     {
         let mut last = self.last.clone().lock_owned().await;
         if let Some((_, bytes)) = last.as_ref().filter(|(at, _)| at.elapsed() < max_age) {
-            return Some(page(kind, bytes.clone()));
+            return Some(document(kind, bytes.clone()));
         }
         // A task of its own, which holds the lock to the end: clients that go away must not pile up documents to be written.
         let writing = tokio::spawn(async move {
@@ -45,7 +45,7 @@ impl Document {
             Some(written)
         });
         Some(match writing.await.unwrap_or_else(|err| Some(Err(err.to_string())))? {
-            Ok(bytes) => page(kind, bytes),
+            Ok(bytes) => document(kind, bytes),
             Err(why) => error(StatusCode::INTERNAL_SERVER_ERROR, &why),
         })
     }

@@ -35,8 +35,10 @@ impl Thread {
     /// # Errors
     /// There is no thread, or no descriptor for its epoll(7).
     pub(crate) fn start() -> io::Result<Thread> {
-        // One thread more, which writes the long documents.
-        let runtime = Builder::new_current_thread().enable_io().enable_time().max_blocking_threads(1).build()?;
+        // One thread more, which writes the long documents. prctl(2) PR_SET_NAME: a name has at most 15 bytes.
+        let mut builder = Builder::new_current_thread();
+        builder.enable_io().enable_time().max_blocking_threads(1).thread_name("longhaul-docs");
+        let runtime = builder.build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
@@ -142,7 +144,7 @@ impl Admin {
     /// default path, and logs a warning if that cannot be used.
     pub(crate) fn apply(&mut self, plan: ListenerChanges) {
         let Source { resources, relay, hosts, .. } = &*self.source;
-        *lock(hosts) = plan.hosts;
+        *lock(hosts) = plan.hosts.into();
         self.watch.get_or_insert_with(|| self.thread.spawn(resources.clone().watch(relay.clone())));
         match plan.control {
             ListenerChange::Keep => {}

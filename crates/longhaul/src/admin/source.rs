@@ -24,7 +24,7 @@ pub(crate) struct Source {
     /// Events of the admin part.
     pub(super) counters: Mutex<AdminCounters>,
     /// Names of this machine by the configuration, beside its own.
-    pub(super) hosts: Mutex<Vec<String>>,
+    pub(super) hosts: Mutex<Arc<[String]>>,
     /// `/status.json`.
     pub(super) status: Document,
     /// `/metrics`, by the format.

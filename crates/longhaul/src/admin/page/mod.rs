@@ -50,7 +50,7 @@ const fn script(path: &'static str, text: fn() -> &'static str) -> File {
 impl File {
     /// Returns the file as an answer.
     pub(super) fn answer(&self) -> Answer {
-        let mut answer = answer::page(self.kind, (self.text)());
+        let mut answer = answer::document(self.kind, (self.text)());
         let headers = answer.headers_mut();
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -101,25 +101,53 @@ fn the_http_listener_reads_and_changes_nothing() {
 #[test]
 fn a_name_that_is_not_this_machine_s_reads_nothing() {
     let admin = Watched::start("");
-    let ask = |path: &str, host: &str, end: bool| {
-        let stream = patient(TcpStream::connect(admin.http.address()).unwrap());
-        (&stream).write_all(format!("GET {path} HTTP/1.1\r\n{host}Connection: close\r\n\r\n").as_bytes()).unwrap();
-        // As `printf .. | socat` does. The answer comes all the same.
-        if end {
-            stream.shutdown(Shutdown::Write).unwrap();
-        }
-        String::from_utf8(read_to_end(&stream).0).unwrap()
-    };
-    for n in 0..30 {
-        assert!(ask("/status.json", "Host: localhost:1\r\n", n % 2 == 0).starts_with("HTTP/1.1 200 "));
-    }
-    let refused = ask("/status.json", "Host: evil.example:9650\r\n", false);
+    let ask = |path: &str, host: &str| answer_to(&admin, path, host, false);
+    assert!(ask("/status.json", "localhost:1").starts_with("HTTP/1.1 200 "));
+    let refused = ask("/status.json", "evil.example:9650");
     assert!(refused.starts_with("HTTP/1.1 421 ") && refused.contains("[admin] hosts"), "{refused}");
-    assert!(ask("/metrics", "Host: evil.example\r\n", false).starts_with("HTTP/1.1 421 "));
-    assert!(ask("/readyz", "Host: evil.example\r\n", false).starts_with("HTTP/1.1 200 "));
+    assert!(ask("/metrics", "evil.example").starts_with("HTTP/1.1 421 "));
+    assert!(ask("/readyz", "evil.example").starts_with("HTTP/1.1 200 "));
     let known = admin.text("", "").replace("[admin]\n", "[admin]\nhosts = [\"evil.example\"]\n");
     assert_eq!(admin.daemon.reload(&known)["message"], "reloaded");
-    assert!(ask("/metrics", "Host: EVIL.example\r\n", false).starts_with("HTTP/1.1 200 "));
+    assert!(ask("/metrics", "EVIL.example").starts_with("HTTP/1.1 200 "));
+}
+
+/// As `printf .. | socat` does.
+#[test]
+fn a_client_that_ends_behind_its_request_gets_its_answer() {
+    let admin = Watched::start("");
+    for path in ["/status.json", "/metrics", "/readyz", "/"].repeat(10) {
+        assert!(answer_to(&admin, path, "localhost", true).starts_with("HTTP/1.1 200 "), "{path}");
+    }
+}
+
+/// Asks the HTTP listener by the name `host`, and ends behind the request if `ends`. Returns the answer.
+fn answer_to(admin: &Watched, path: &str, host: &str, ends: bool) -> String {
+    let stream = patient(TcpStream::connect(admin.http.address()).unwrap());
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    (&stream).write_all(request.as_bytes()).unwrap();
+    if ends {
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+    String::from_utf8(read_to_end(&stream).0).unwrap()
+}
+
+#[test]
+fn the_manual_has_each_thread() {
+    const MANUAL: &str = include_str!("../../../../../docs/design/data-path.md");
+    let admin = Watched::start("bandwidth = \"1Gbit/s\"");
+    let (client, server) = admin.flow();
+    talk(&client, &server);
+    assert_eq!(admin.get("/status.json").0, 200);
+    let tasks = fs::read_dir(format!("/proc/{}/task", admin.daemon.relay.id())).unwrap();
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap().trim().to_owned();
+    let names: Vec<String> = tasks.map(|task| name(task.unwrap())).collect();
+    for thread in ["longhaul-admin", "longhaul-docs", "longhaul-caps"] {
+        assert!(names.iter().any(|name| name == thread), "{thread}: {names:?}");
+    }
+    for name in names.iter().filter(|name| *name != "longhaul") {
+        assert!(MANUAL.contains(&format!("| `{name}` |")), "{names:?}");
+    }
 }
 
 #[test]
