@@ -1,6 +1,7 @@
 //! The connections of a listener: at most some dozens, each with a time limit for its requests. A new connection always
-//! gets in. If there are too many, one without a request is closed for it: the oldest one of the client with the most of them. So
-//! clients that say nothing keep nobody out, and a flood from elsewhere takes no place of this host's own health checks.
+//! gets in. If there are too many, one without a request is closed for it: the oldest one of the client with the most of them. If more
+//! than half have a request, those are closed as well. So clients that say nothing, or do not read their answers, keep nobody out, and
+//! a flood from elsewhere takes no place of this host's own health checks.
 
 use super::answer::Busy;
 use super::api::{self, Listener};
@@ -159,7 +160,12 @@ fn to_displace(open: &[Connection], from: Option<Client>) -> usize {
     let of_loopback = open.iter().filter(|connection| is_loopback(connection.from)).count();
     let is_spared =
         |connection: &Connection| is_loopback(connection.from) && !is_loopback(from) && of_loopback <= LOOPBACK_SHARE;
-    let rank = |connection: &Connection| (!is_spared(connection), !connection.busy.load(Relaxed), of(connection.from));
+    // A client that does not read its answers always has a request. If requests kept most places, new connections would displace
+    // each other, and health checks with them.
+    let is_busy = |connection: &&Connection| connection.busy.load(Relaxed);
+    let may_stay = open.iter().filter(is_busy).count() <= open.len() / 2;
+    let rank =
+        |connection: &Connection| (!is_spared(connection), !(may_stay && is_busy(&connection)), of(connection.from));
     // The first of the best, which is the oldest.
     let best = open.iter().map(rank).max();
     open.iter().position(|connection| Some(rank(connection)) == best).unwrap_or(0)
@@ -257,7 +263,9 @@ mod tests {
         assert_eq!(displaced(&[(ip(1), false), (ip(2), false), (ip(2), false)], ip(3)), 1, "of the most, the oldest");
         let prefix = [(ip(1), false), (of_a_64(1), false), (of_a_64(2), false)];
         assert_eq!(displaced(&prefix, ip(3)), 1, "a host may have many addresses of IPv6");
-        assert_eq!(displaced(&[(ip(2), true), (ip(1), false), (ip(2), true)], ip(2)), 1, "one without a request");
+        assert_eq!(displaced(&[(ip(2), true), (ip(1), false), (ip(2), false)], ip(2)), 2, "one without a request");
+        assert_eq!(displaced(&[(ip(1), true), (ip(2), false)], ip(1)), 1, "half may have one");
+        assert_eq!(displaced(&[(ip(2), true), (ip(1), false), (ip(2), true)], ip(2)), 0, "but not more");
         assert_eq!(displaced(&[(ip(1), true), (ip(2), true), (ip(2), true)], ip(3)), 1, "all have one");
         assert_eq!(displaced(&[(loopback, false), (loopback, false), (ip(1), true)], ip(1)), 2, "this host's stay");
         assert_eq!(displaced(&[(ip(1), true), (loopback, false)], loopback), 1, "unless it asks itself");
@@ -265,6 +273,17 @@ mod tests {
         many.push((ip(1), false));
         assert_eq!(displaced(&many, ip(1)), 0, "more than its share");
         assert_eq!(displaced(&[(None, true), (None, false)], None), 1, "the control socket");
+        // Some hosts hold answers that they do not read, and one floods. A health check has connected and not asked yet.
+        let check = Some(IpAddr::from([198, 51, 100, 1]).into());
+        for holders in [1, 4, 31] {
+            let holds = (0..MAX_CONNECTIONS - 1).map(|n| connection(ip((n % holders) as u8), true));
+            let mut open: Vec<Connection> = holds.chain([connection(check, false)]).collect();
+            for _ in 0..1000 {
+                open.remove(to_displace(&open, ip(0)));
+                open.push(connection(ip(0), false));
+                assert!(open.iter().any(|connection| connection.from == check), "{holders}");
+            }
+        }
     }
 
     #[test]

@@ -330,6 +330,32 @@ fn garbage_and_silence_keep_nobody_out() {
     drop(slow);
 }
 
+/// Every address of 127.0.0.0/8 is a source of its own.
+#[test]
+fn answers_that_nobody_reads_keep_no_health_check_out() {
+    // A health check from elsewhere, and one from the same host.
+    for (ip, others) in [("127.0.0.1", FLOOD), ("127.0.0.2", 10)] {
+        let admin = Watched::start("");
+        // So many that `/metrics` is several times 128 KiB: only a document that is sent in pieces keeps its request busy.
+        let port = admin.port.address().port();
+        let more = (1..=30).map(|n| tunnel(&format!("more{n}"), format!("127.0.1.{n}:{port}"), &admin.far, ""));
+        assert_eq!(admin.daemon.reload(&(admin.text("", "") + &more.collect::<String>()))["message"], "reloaded");
+        let dial = |ip| dial_from(ip, admin.http.address()).unwrap();
+        let ready = |stream| ask(stream, "GET /readyz", "*/*");
+        let unread: Vec<TcpStream> = (0..31).map(|_| dial("127.0.0.2")).collect();
+        for mut stream in &unread {
+            // More answers than the buffers hold: one of the requests waits for ever.
+            stream.write_all(&b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(FLOOD)).unwrap();
+            stream.peek(&mut [0]).unwrap();
+        }
+        let check = dial(ip);
+        let _flood: Vec<TcpStream> = (0..others).map(|_| dial("127.0.0.2")).collect();
+        // They are accepted in turn.
+        assert!(ready(dial("127.0.0.2")).starts_with("HTTP/1.1 200 "), "{ip}");
+        assert!(ready(check).starts_with("HTTP/1.1 200 "), "{ip}");
+    }
+}
+
 /// Returns a daemon whose drain has a grace of `grace`.
 fn with_grace(grace: &str) -> Watched {
     let admin = Watched::start("");
