@@ -3,7 +3,8 @@
 //! An empty value, or one with a blank, `=`, a quote, a backslash or a character that cannot be printed, is in double quotes, with
 //! escapes as in Rust.
 //! In quotes, a `=` right behind a letter or digit is `\x3d`, so that no text of a client looks like a field: `grep how=finished`
-//! finds only fields.
+//! finds only fields. The field `remedy` keeps its `=`, because it has commands to be pasted. Its text is the daemon's own: no client,
+//! file or name is in it.
 
 use longhaul_core::text::is_printable;
 use std::fmt::{self, Debug};
@@ -41,7 +42,7 @@ impl Line<'_> {
             (name, false) => write!(self.writer, "{name}=")?,
         }
         match value.is_empty() || value.chars().any(needs_quotes) {
-            true => write_quoted(&mut self.writer, value),
+            true => write_quoted(&mut self.writer, value, field.name() == REMEDY),
             false => self.writer.write_str(value),
         }
     }
@@ -68,12 +69,12 @@ fn write_printable(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
     })
 }
 
-fn write_quoted(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
+fn write_quoted(writer: &mut Writer<'_>, value: &str, is_own: bool) -> fmt::Result {
     writer.write_char('"')?;
     let mut before = ' ';
     for character in value.chars() {
         match character {
-            '=' if before.is_alphanumeric() => writer.write_str("\\x3d")?,
+            '=' if before.is_alphanumeric() && !is_own => writer.write_str("\\x3d")?,
             '"' | '\\' => write!(writer, "\\{character}")?,
             _ if is_printable(character) => writer.write_char(character)?,
             _ => write!(writer, "{}", character.escape_debug())?,
@@ -83,11 +84,24 @@ fn write_quoted(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
     writer.write_char('"')
 }
 
+/// The field with the daemon's own commands.
+const REMEDY: &str = "remedy";
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Seek};
+    use std::io::{Seek, read_to_string};
     use std::sync::Mutex;
+
+    /// Returns the lines of the text log that `log` writes.
+    fn written(log: impl FnOnce()) -> String {
+        let mut file = tempfile::tempfile().unwrap();
+        let lines = tracing_subscriber::fmt().without_time().with_ansi(false).with_target(false).fmt_fields(Fields);
+        let lines = lines.with_writer(Mutex::new(file.try_clone().unwrap())).finish();
+        tracing::subscriber::with_default(lines, log);
+        file.rewind().unwrap();
+        read_to_string(file).unwrap()
+    }
 
     #[test]
     fn a_message_is_one_line_and_moves_no_cursor() {
@@ -99,23 +113,26 @@ mod tests {
     /// Whether the code gives a text or something that it formats makes no difference.
     #[test]
     fn a_value_has_quotes_if_it_needs_them() {
-        let mut file = tempfile::tempfile().unwrap();
-        let log = tracing_subscriber::fmt().without_time().with_ansi(false).with_target(false).fmt_fields(Fields);
-        tracing::subscriber::with_default(log.with_writer(Mutex::new(file.try_clone().unwrap())).finish(), || {
+        let text = written(|| {
             tracing::info!(tunnel = "ssh-to-b", other = %"ssh-to-b", how = "dial failed", why = %"dial failed", none = "", "flow");
         });
-        let mut text = String::new();
-        file.rewind().unwrap();
-        file.read_to_string(&mut text).unwrap();
         let want = " INFO flow tunnel=ssh-to-b other=ssh-to-b how=\"dial failed\" why=\"dial failed\" none=\"\"\n";
         assert_eq!(text, want);
+    }
+
+    #[test]
+    fn the_command_of_a_remedy_can_be_pasted() {
+        let command = "sysctl -w net.ipv4.tcp_tw_reuse='1'; to keep it: LimitNOFILE=4096";
+        let text = written(|| tracing::warn!(remedy = command, why = command, "a limit is low"));
+        let escaped = command.replace('=', r"\x3d");
+        assert_eq!(text, format!(" WARN a limit is low remedy=\"{command}\" why=\"{escaped}\"\n"));
     }
 
     #[test]
     fn no_value_looks_like_a_field_or_like_a_line() {
         let quoted = |value: &str| {
             let mut text = String::new();
-            write_quoted(&mut Writer::new(&mut text), value).map(|()| text)
+            write_quoted(&mut Writer::new(&mut text), value, false).map(|()| text)
         };
         for (value, shown) in [
             ("RETR pub/a=b how=finished flow=1", r#""RETR pub/a\x3db how\x3dfinished flow\x3d1""#),
