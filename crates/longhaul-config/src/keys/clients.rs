@@ -19,7 +19,8 @@ pub(super) const PROXY_IN: Row<Tunnel> = Row {
         short: "PROXY header to read first",
         long: "v1, v2 or any. Each connection must begin with a header of the PROXY protocol, which names the client. \
                --allow is required beside it, and names the relays and load balancers that send the header. A connection \
-               without a valid header within 5 seconds is reset.",
+               without a valid header within 15 seconds (longer on a slow path) is reset. One that ends without a byte is \
+               a health check.",
     }),
     value: KeyValue::One(|tunnel, text| value::word(text, ACCEPTS).map(|accepts| tunnel.proxy_in = Some(accepts))),
     show: |tunnel| Some(format!("takes the client from a PROXY header ({})", tunnel.proxy_in?.name())),
@@ -127,3 +128,18 @@ fn new_flows(text: &str) -> Result<u32, String> {
 
 const VERSIONS: &[(&str, Version)] = &[("v1", Version::V1), ("v2", Version::V2)];
 const ACCEPTS: &[(&str, Accepts)] = &[("v1", Accepts::V1), ("v2", Accepts::V2), ("any", Accepts::Any)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::opening::HEADER_TIME;
+    use longhaul_core::proxy_header::Bad;
+
+    #[test]
+    fn help_and_manual_have_the_time_for_a_header() {
+        let help = PROXY_IN.flag.expect("a flag").long;
+        assert!(help.contains(&format!("within {} seconds (longer", HEADER_TIME.as_secs())), "{help}");
+        let reason = format!("\n| `{}` | ", Bad::Slow(HEADER_TIME));
+        assert!(include_str!("../../../../docs/log.md").contains(&reason), "docs/log.md lacks {reason}");
+    }
+}
