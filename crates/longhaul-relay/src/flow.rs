@@ -120,7 +120,7 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     }
     let Some(chosen) = choose(live, accept).await else {
         let names: Vec<String> = tunnel.settings.to.iter().map(ToString::to_string).collect();
-        warn_of_dial(live, &format!("every next hop is down by its checks: {}", names.join(", ")));
+        tell_of_dial(live, &format!("every next hop is down by its checks: {}", names.join(", ")));
         return Err(How::DialFailed);
     };
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
@@ -138,9 +138,12 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         }
         Err(NotDialled::Accept(err)) => Err(Broken::of(Leg::Accept, &err).into()),
         Err(NotDialled::NoAnswer(unanswered)) => {
-            warn_of_dial(live, &unanswered.why);
             ftp::note_failed_dial(tunnel, flow, &unanswered);
-            answer::tell_dial_failed(relay, flow, accept, unanswered).await;
+            let preface = answer::take_probe(flow, accept).await;
+            tell_of_dial(live, &unanswered.why);
+            if let Some(preface) = preface {
+                answer::tell_dial_failed(relay, flow, accept, &preface, unanswered).await;
+            }
             Err(How::DialFailed)
         }
     }
@@ -176,13 +179,16 @@ async fn choose<'a>(Live { tunnel, flow, .. }: &'a Live, accept: &Stream) -> Opt
 }
 
 /// Logs why a dial failed. Every flow has its own line at its end. This line has the reason, which is the same for most of them.
-fn warn_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
-    let tunnel = &flow.tunnel.name;
-    if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
+/// That of a probe is one of debug, because no client is reset, and its prober tells the result.
+fn tell_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
+    let (number, tunnel, peer) = (flow.number, &flow.tunnel.name, flow.client.address());
+    if flow.is_probe() || flow.client.is_own() {
+        debug!(flow = number, tunnel = %tunnel, peer = %peer, why, "dial failed");
+    } else if let Some(more) = relay.lines.dial.pass(tunnel, Instant::now()) {
         // The command may come after the dial.
         let transfer = || flow.client.transfer().map_or("FTP data connection".into(), |transfer| transfer.to_string());
         let transfer = flow.client.is_data().then(transfer);
-        warn!(flow = flow.number, tunnel = %tunnel, peer = %flow.client.address(), transfer, why, more, "dial failed");
+        warn!(flow = number, tunnel = %tunnel, peer = %peer, transfer, why, more, "dial failed");
     }
 }
 

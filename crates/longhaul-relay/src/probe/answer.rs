@@ -190,17 +190,18 @@ pub(crate) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
     }
 }
 
-/// After a failed dial: if the client is a prober, tells it how. Any other client that has sent nothing yet is reset
-/// [`DIAL_TIME`](longhaul_core::opening::DIAL_TIME) later than without this call, and one that has sent bytes at once.
-pub(crate) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream, failed: Unanswered) {
-    if !flow.client.may_be_probe() {
-        return;
-    }
+/// After a failed dial: tells the prober, whose `preface` was [taken](take_probe), how it `failed`.
+pub(crate) async fn tell_dial_failed(
+    relay: &Relay,
+    flow: &Flow,
+    accept: &Stream,
+    preface: &Preface,
+    failed: Unanswered,
+) {
     let telling = async {
-        let Some(preface) = take_probe(flow, accept).await else { return };
-        if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
+        if admit_to_pass_on(relay, flow, accept, preface).await.is_ok() {
             let dial = dial_of(&flow.tunnel, &failed).await;
-            let report = Report { dial, why: failed.why, ..report(flow, &preface, None, Next::DialFailed) };
+            let report = Report { dial, why: failed.why, ..report(flow, preface, None, Next::DialFailed) };
             let _ = converse(accept, report, None).await;
         }
     };
@@ -211,7 +212,7 @@ pub(crate) async fn tell_dial_failed(relay: &Relay, flow: &Flow, accept: &Stream
 }
 
 /// After the next hop has reset the connection before the client's first byte was read: if the client is a prober, tells it
-/// that its probe came as far as the next hop. Any other client is reset [`DIAL_TIME`](longhaul_core::opening::DIAL_TIME) later, as after a failed dial.
+/// that its probe came as far as the next hop.
 pub(crate) async fn tell_reset(legs: &Legs<'_>) {
     let Legs { relay, flow, accept, dial } = *legs;
     let telling = async {
@@ -251,8 +252,13 @@ pub(crate) async fn peek_probe(accept: &Stream) -> Option<Preface> {
     }
 }
 
-/// Reads the preface of a probe on `accept`, if there is one, so that the close can end with FIN.
-async fn take_probe(flow: &Flow, accept: &Stream) -> Option<Preface> {
+/// Reads the preface of a probe on `accept`, if there is one, so that the close can end with FIN. Waits up to
+/// [`DIAL_TIME`](longhaul_core::opening::DIAL_TIME) for the first bytes, so a client that has sent nothing is reset that much later
+/// than without this call.
+pub(crate) async fn take_probe(flow: &Flow, accept: &Stream) -> Option<Preface> {
+    if !flow.client.may_be_probe() {
+        return None;
+    }
     let preface = peek_probe(accept).await?;
     flow.note_probe();
     peek::consume(accept, LENGTH).ok().map(|()| preface)

@@ -177,6 +177,32 @@ fn every_view_names_the_broken_stage_until_the_tunnel_is_whole_again() {
     near.wait_broken("final host", "refused");
 }
 
+/// A line for each probe of a broken tunnel would look like a client that was reset.
+#[test]
+fn a_probe_whose_dial_fails_is_no_warning_on_any_relay() {
+    let (nobody, far_port) = (Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1"));
+    let near = Watched::start_to(&[nobody.address()], "verify = \"1s\"");
+    near.wait_broken("far relay", "refused");
+    let failed = || near.status()["counters"]["dials_failed"].as_u64();
+    let before = failed();
+    wait_until("another probe fails", || failed() > before);
+
+    let far = far_relay(&far_port, nobody.address());
+    // The preface is there before the dial fails, on any machine.
+    far.stop();
+    let mut probe = patient(TcpStream::connect(far_port.address()).unwrap());
+    probe.write_all(&preface(0).bytes()).unwrap();
+    far.signal("CONT");
+    assert_eq!(report(&probe).next, Next::DialFailed);
+
+    for relay in [&near.daemon.relay, &far] {
+        let lines = relay.lines_to_counters();
+        assert!(lines.iter().all(|line| line["message"] != "dial failed"), "{lines:?}");
+    }
+    reset_by(far_port.address());
+    assert_eq!(far.wait_log("dial failed")["more"], 0, "a client was reset");
+}
+
 #[test]
 fn checks_that_find_every_next_hop_down_do_not_hide_the_broken_stage() {
     let quick = "verify = \"1s\"\ncheck_interval = \"100ms\"\nrise = 1\nfall = 1\n";
