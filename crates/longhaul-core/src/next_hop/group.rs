@@ -118,9 +118,12 @@ impl Group {
         self.hops.iter_mut().for_each(|hop| hop.record.unchecked(now));
     }
 
-    /// Forgets the hops that are not in `members`, except those that have flows.
-    pub fn keep(&mut self, members: &[Member]) {
+    /// Forgets the hops that are not in `members`, except those that have flows. New ones are up from `now` on.
+    pub fn keep(&mut self, members: &[Member], now: Instant) {
         self.hops.retain(|hop| hop.flows > 0 || members.iter().any(|member| member.key == hop.key));
+        for member in members {
+            self.hop(member.key, now);
+        }
     }
 
     /// Returns the state of the hop `key`.

@@ -334,10 +334,19 @@ fn a_reload_keeps_the_hops_that_stay_and_those_with_flows() {
     let (mut group, all, now) = (Group::default(), members(&[1, 1, 1]), Instant::now());
     all.iter().for_each(|member| group.measured(member.key, Duration::from_millis(7), now));
     group.began(all[1].key, now);
-    group.keep(&all[..1]);
+    group.keep(&all[..1], now);
     let known = |group: &Group, hop: usize| group.view(all[hop].key, now).rtt.is_some();
     assert!(known(&group, 0) && known(&group, 1) && !known(&group, 2));
     group.ended(all[1].key);
-    group.keep(&all[..1]);
+    group.keep(&all[..1], now);
     assert!(!known(&group, 1));
+}
+
+#[test]
+fn a_hop_that_nobody_has_dialled_has_its_state_since_it_came() {
+    let (mut group, all, now) = (Group::default(), members(&[1, 1]), Instant::now());
+    let [one, three] = [1, 3].map(Duration::from_secs);
+    group.keep(&all[..1], now);
+    group.keep(&all, now + one);
+    assert_eq!([0, 1].map(|hop: usize| group.view(all[hop].key, now + three).age), [three, three - one]);
 }

@@ -144,10 +144,10 @@ impl Hops {
         tunnel.to.iter().zip(name_views).map(view).collect()
     }
 
-    /// Forgets the hops that `tunnel` does not have, except the state of those that have flows.
+    /// Forgets the hops that `tunnel` does not have, except the state of those that have flows. Its new ones are up from now on.
     pub(super) fn keep(&self, tunnel: &Tunnel) {
         let members = members(tunnel);
-        self.group().keep(&members);
+        self.group().keep(&members, Instant::now());
         let is_kept = |key: &HopKey| members.iter().any(|member| member.key == *key);
         lock(&self.failures).retain(|key, _| is_kept(key));
         lock(&self.refusing).retain(|key, _| is_kept(key));
