@@ -441,7 +441,7 @@ fn looks_numeric(host: &str) -> bool {
 }
 
 /// Returns whether `host` is a host name by RFC 1123 2.1. Underscores are also allowed, because some sites use them.
-pub(crate) fn is_host_name(host: &str) -> bool {
+pub fn is_host_name(host: &str) -> bool {
     let label = |label: &str| {
         let plain = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         (1..=63).contains(&label.len()) && plain && !label.starts_with('-')

@@ -42,7 +42,7 @@ pub(crate) const ADMIN: &[Row<Admin>] = &[
         flag: None,
         value: KeyValue::Several { add: add_host, empty: "leave the key out" },
         show: no_line,
-        check: no_remarks,
+        check: names_of_nothing,
         doc: "Names by which the HTTP listener may be reached, such as that of a service address. An address, `localhost` and \
               the names of this machine (its host name, and those beside it or beside a loopback address in `/etc/hosts`) need \
               no key. By any other name it answers 421, because a page on the web could read the state through a name of its \
@@ -52,10 +52,18 @@ pub(crate) const ADMIN: &[Row<Admin>] = &[
 
 fn add_host(admin: &mut Admin, text: &str) -> Result<(), String> {
     if !value::is_host_name(text) {
-        return Err("write a name without a port, such as \"relay.example\"".into());
+        return Err(NO_HOST.into());
     }
     admin.hosts.push(text.into());
     Ok(())
+}
+
+/// Returns a warning about names without an HTTP listener.
+fn names_of_nothing(admin: &Admin, _: Syntax) -> Vec<Remark> {
+    if admin.hosts.is_empty() || admin.listen.is_some() {
+        return Vec::new();
+    }
+    vec![Remark::warning("hosts", "without listen it has no effect; write listen = \"9650\", or remove it".into())]
 }
 
 /// Returns a note if other hosts may read the HTTP listener.
@@ -80,6 +88,8 @@ fn socket(text: &str) -> Result<PathBuf, String> {
     value::path(text, SUN_PATH_MAX, form)
 }
 
+const NO_HOST: &str = "write a host name without a port, of letters, digits, `-` and `.`, such as \"relay.example\"; an address needs no \
+                       entry, and there are no patterns";
 /// unix(7): sun_path has room for 108 bytes, and the last one is NUL.
 const SUN_PATH_MAX: usize = 108;
 

@@ -104,10 +104,8 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
     lock(&source.counters).requests += 1;
     let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
-    if let Some(name) = foreign_name(&source, listener, &head) {
-        let why =
-            format!("{name:?} is no name of this machine that the daemon knows: write [admin] hosts = [{name:?}]");
-        return busy(error(StatusCode::MISDIRECTED_REQUEST, &why), mark);
+    if let Some((code, why)) = refusal(&source, listener, &head) {
+        return busy(error(code, &why), mark);
     }
     let answer = match find(listener, &head.method, head.uri.path()) {
         Ok((Run::Call(call), number)) => {
@@ -122,13 +120,13 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
     busy(answer, mark)
 }
 
-/// Returns the name in a request of the HTTP listener that is no name of this machine. Load balancers and monitors may ask for the
+/// Returns why a request of the HTTP listener is refused for the name by which it came. Load balancers and monitors may ask for the
 /// health by any name, because it says little.
-fn foreign_name(source: &Source, listener: Listener, head: &Parts) -> Option<String> {
+fn refusal(source: &Source, listener: Listener, head: &Parts) -> Option<(StatusCode, String)> {
     let is_asked = listener == Listener::Http && !matches!(head.uri.path(), "/healthz" | "/readyz");
     // Not under the lock: the names of this machine are in files.
     let hosts = lock(&source.hosts).clone();
-    if is_asked { host::foreign_name(head, &hosts) } else { None }
+    if is_asked { host::refusal(head, &hosts) } else { None }
 }
 
 /// Returns how the route of a request answers, and the number in its path.

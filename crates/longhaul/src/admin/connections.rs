@@ -87,7 +87,10 @@ impl Connections {
     /// Accepts the connections of the control socket. Closes those of other users than root and this process's. Never
     /// ends, except on an error of the runtime.
     pub(super) async fn accept_local(self: Arc<Self>, listener: std::os::unix::net::UnixListener) {
-        let Some(listener) = registered(UnixListener::from_std(listener)) else { return };
+        let listener = match UnixListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(err) => return warn!(%err, "admin: cannot watch a listener; it does not answer"),
+        };
         let user = effective_user();
         loop {
             let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
@@ -100,9 +103,8 @@ impl Connections {
         }
     }
 
-    /// Accepts the connections of the HTTP listener. Never ends, except on an error of the runtime.
-    pub(super) async fn accept_http(self: Arc<Self>, listener: std::net::TcpListener) {
-        let Some(listener) = registered(TcpListener::from_std(listener)) else { return };
+    /// Accepts the connections of the HTTP listener. Never ends.
+    pub(super) async fn accept_http(self: Arc<Self>, listener: Arc<TcpListener>) {
         loop {
             let Some((stream, from)) = accepted(listener.accept().await).await else { continue };
             // It fails only on a connection that is gone already.
@@ -206,11 +208,6 @@ async fn carry(stream: impl Stream, source: Arc<Source>, listener: Listener, bus
     if ended.is_err_and(|err| err.is_parse() || is_silent(&err) || err.is_incomplete_message()) {
         lock(&source.counters).malformed += 1;
     }
-}
-
-/// Returns a listener that the runtime has registered, or logs why it has not.
-fn registered<L>(listener: io::Result<L>) -> Option<L> {
-    listener.inspect_err(|err| warn!(%err, "admin: cannot watch a listener; it does not answer")).ok()
 }
 
 /// Returns what accept(2) has returned. After an error, waits before the next try.

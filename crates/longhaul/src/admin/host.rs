@@ -1,21 +1,47 @@
 //! The name by which a browser came. A page elsewhere can give its own name the address of this host (DNS rebinding), and its scripts
 //! could then read the addresses of the flows. So the HTTP listener answers only to names that are this machine's.
 
+use hyper::StatusCode;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
+use longhaul_config::value::is_host_name;
 use std::fs;
 use std::net::IpAddr;
 
-/// Returns the name in the request with this head if it is no name of this machine, and not among `hosts`. A request without a name
-/// (HTTP/1.0) is no browser's.
-pub(super) fn foreign_name(head: &Parts, hosts: &[String]) -> Option<String> {
+/// Returns the status code and the reason if the request with this head names no host, or one that is neither this machine nor among
+/// `hosts`. A request without a name (HTTP/1.0) is no browser's.
+pub(super) fn refusal(head: &Parts, hosts: &[String]) -> Option<(StatusCode, String)> {
     // RFC 9112 3.2.2: a whole address in the first line counts more than the header.
-    let named = head.uri.authority().map(|authority| authority.as_str());
-    let named = named.or_else(|| head.headers.get(HOST)?.to_str().ok())?;
-    let name = without_port(named).to_ascii_lowercase();
-    let is_known =
-        is_address(&name) || name == "localhost" || hosts.iter().any(|host| host.eq_ignore_ascii_case(&name));
-    (!is_known && !is_of_this_machine(&name)).then_some(name)
+    let named = match head.uri.authority() {
+        Some(authority) => authority.as_str().into(),
+        None => String::from_utf8_lossy(head.headers.get(HOST)?.as_bytes()),
+    };
+    let name = without_dot(without_port(&named)).to_ascii_lowercase();
+    let is_known = is_address(&name)
+        || name == "localhost"
+        || hosts.iter().any(|host| without_dot(host).eq_ignore_ascii_case(&name))
+        || is_of_this_machine(&name);
+    match is_known {
+        true => None,
+        false if is_host_name(&name) => Some((
+            StatusCode::MISDIRECTED_REQUEST,
+            format!(
+                "{name:?} is no name of this machine that the daemon knows: write hosts = [{name:?}] below [admin], and reload"
+            ),
+        )),
+        // RFC 9112 3.2
+        false => Some((
+            StatusCode::BAD_REQUEST,
+            format!(
+                "the Host of the request is {name:?}, which is no host name: ask by the relay's address or by its name"
+            ),
+        )),
+    }
+}
+
+/// Returns `name` without the dot that ends a fully qualified name.
+fn without_dot(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
 }
 
 fn without_port(named: &str) -> &str {
@@ -58,23 +84,30 @@ mod tests {
     use super::*;
     use hyper::Request;
 
-    fn foreign(uri: &str, host: Option<&str>) -> Option<String> {
+    fn refused(uri: &str, host: Option<&str>) -> Option<u16> {
         let request = Request::builder().uri(uri);
         let request = host.into_iter().fold(request, |request, host| request.header(HOST, host));
-        foreign_name(&request.body(()).unwrap().into_parts().0, &["relay.example".into()])
+        let head = request.body(()).unwrap().into_parts().0;
+        refusal(&head, &["relay.example".into(), "dot.example.".into()]).map(|(code, _)| code.as_u16())
     }
 
     #[test]
     fn an_address_localhost_and_the_names_of_the_file_are_known() {
-        for host in ["127.0.0.1", "127.0.0.1:9650", "[::1]:9650", "[2001:db8::1]", "LocalHost:9650", "relay.example:80"]
-        {
-            assert_eq!(foreign("/", Some(host)), None, "{host}");
+        for host in [
+            "127.0.0.1", "127.0.0.1:9650", "[::1]:9650", "[2001:db8::1]", "LocalHost:9650", "relay.example:80",
+            "relay.example.", "Relay.Example.:80", "dot.example", "dot.example.",
+        ] {
+            assert_eq!(refused("/", Some(host)), None, "{host}");
         }
-        assert_eq!(foreign("/", None), None, "HTTP/1.0");
-        for host in ["evil.example", "evil.example:9650", "127.0.0.1.evil.example", "", "x:y", "::1:evil"] {
-            assert!(foreign("/", Some(host)).is_some(), "{host:?}");
+        assert_eq!(refused("/", None), None, "HTTP/1.0");
+        for host in ["evil.example", "evil.example:9650", "127.0.0.1.evil.example"] {
+            assert_eq!(refused("/", Some(host)), Some(421), "{host}");
         }
-        assert_eq!(foreign("http://evil.example/", Some("127.0.0.1")).as_deref(), Some("evil.example"));
+        // `hosts` accepts none of them.
+        for host in ["", ":9650", ".", "x:y", "::1:evil", "b\u{fc}cher.example"] {
+            assert_eq!(refused("/", Some(host)), Some(400), "{host:?}");
+        }
+        assert_eq!(refused("http://evil.example/", Some("127.0.0.1")), Some(421));
     }
 
     #[test]

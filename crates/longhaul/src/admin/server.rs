@@ -7,15 +7,17 @@ use super::socket::SocketFile;
 use super::source::Source;
 use longhaul_config::Admin as Wanted;
 use longhaul_relay::lock;
-use longhaul_sys::errno_text;
+use longhaul_sys::{errno_text, sockopt};
 use std::future::Future;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -69,8 +71,8 @@ impl Drop for Thread {
 pub(crate) struct Admin {
     /// The file of the control socket, and the task that accepts there.
     control: Option<(SocketFile, Task)>,
-    /// The address of the HTTP listener, and the task that accepts there.
-    http: Option<(SocketAddr, Task)>,
+    /// The HTTP listener.
+    http: Option<Http>,
     /// Path of the control socket if the configuration names none.
     default_path: PathBuf,
     by_control: Arc<Connections>,
@@ -82,6 +84,13 @@ pub(crate) struct Admin {
     _sampler: Task,
     /// The last field, because the thread ends after what it serves.
     thread: Thread,
+}
+
+/// An HTTP listener, and the task that accepts there.
+struct Http {
+    address: SocketAddr,
+    listener: Arc<TcpListener>,
+    _task: Task,
 }
 
 /// A task of the thread. Dropping it ends the task.
@@ -134,8 +143,13 @@ impl Admin {
         };
         let http = match wanted.listen {
             None => ListenerChange::Unset,
-            Some(address) if self.http.as_ref().is_some_and(|(now, _task)| *now == address) => ListenerChange::Keep,
-            Some(address) => ListenerChange::New((listen_http(address)?, address)),
+            Some(address) if self.http.as_ref().is_some_and(|http| http.address == address) => ListenerChange::Keep,
+            Some(address) => {
+                let old = self.http.as_ref().filter(|http| http.address.port() == address.port());
+                // tokio registers the listener with this runtime.
+                let _context = self.thread.runtime.enter();
+                ListenerChange::New((listen_http(address, old.map(|http| &*http.listener))?, address))
+            }
         };
         Ok(ListenerChanges { control, http, hosts: wanted.hosts.clone() })
     }
@@ -155,8 +169,9 @@ impl Admin {
             ListenerChange::Keep => {}
             ListenerChange::New((listener, address)) => {
                 info!(%address, "HTTP listener is open");
-                let task = self.thread.spawn(self.by_http.clone().accept_http(listener));
-                self.http = Some((address, task));
+                let listener = Arc::new(listener);
+                let task = self.thread.spawn(self.by_http.clone().accept_http(listener.clone()));
+                self.http = Some(Http { address, listener, _task: task });
             }
             ListenerChange::Unset => self.http = None,
         }
@@ -197,17 +212,32 @@ impl Admin {
     }
 }
 
-fn listen_http(address: SocketAddr) -> Result<TcpListener, String> {
-    // std sets SO_REUSEADDR, so a restart does not wait for TIME_WAIT.
-    let listener = TcpListener::bind(address).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    });
-    listener.map_err(|err| {
-        let (errno, port) = (errno_text(err.raw_os_error().unwrap_or(libc::EIO)), address.port());
-        format!("admin.listen = {address}: cannot listen: {errno} (who has it: ss -tanp 'sport = :{port}')")
+/// Listens on `address`. `old` is our listener on the same port: it may have the address too, as 127.0.0.1 is one of 0.0.0.0. It goes
+/// on until it is closed.
+fn listen_http(address: SocketAddr, old: Option<&TcpListener>) -> Result<TcpListener, String> {
+    // Without SO_REUSEPORT on both, bind(2) fails with EADDRINUSE. Set only to replace a listener of our own: a second longhaul does
+    // not set it, and gets the error. Setting it fails on no socket.
+    old.into_iter().for_each(|old| drop(sockopt::set_reuse_port(old.as_fd(), true)));
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A restart does not wait for TIME_WAIT.
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(old.is_some())?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    open().map_err(|err| {
+        let (errno, port) = (err.raw_os_error().unwrap_or(libc::EIO), address.port());
+        let hint = match errno {
+            libc::EADDRINUSE => format!(" (who has it: ss -tanp 'sport = :{port}')"),
+            libc::EADDRNOTAVAIL => " (no interface has this address: ip addr)".into(),
+            _ => String::new(),
+        };
+        format!("admin.listen = {address}: cannot listen: {}{hint}", errno_text(errno))
     })
 }
 
+/// Length of the queue of the HTTP listener. The thread accepts at once.
+const BACKLOG: u32 = 128;
 /// Time that requests have to end at the end of the process.
 const FINISH_LIMIT: Duration = Duration::from_millis(500);

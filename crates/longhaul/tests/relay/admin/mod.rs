@@ -9,9 +9,10 @@ mod top;
 use crate::accept::limits::readable_copy;
 use crate::harness::*;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -103,13 +104,15 @@ fn a_name_that_is_not_this_machine_s_reads_nothing() {
     let admin = Watched::start("");
     let ask = |path: &str, host: &str| answer_to(&admin, path, host, false);
     assert!(ask("/status.json", "localhost:1").starts_with("HTTP/1.1 200 "));
+    let remedy = r#"write hosts = [\"evil.example\"] below [admin], and reload"#;
     let refused = ask("/status.json", "evil.example:9650");
-    assert!(refused.starts_with("HTTP/1.1 421 ") && refused.contains("[admin] hosts"), "{refused}");
+    assert!(refused.starts_with("HTTP/1.1 421 ") && refused.contains(remedy), "{refused}");
     assert!(ask("/metrics", "evil.example").starts_with("HTTP/1.1 421 "));
     assert!(ask("/readyz", "evil.example").starts_with("HTTP/1.1 200 "));
     let known = admin.text("", "").replace("[admin]\n", "[admin]\nhosts = [\"evil.example\"]\n");
     assert_eq!(admin.daemon.reload(&known)["message"], "reloaded");
-    assert!(ask("/metrics", "EVIL.example").starts_with("HTTP/1.1 200 "));
+    assert!(ask("/metrics", "EVIL.example.").starts_with("HTTP/1.1 200 "));
+    assert!(ask("/metrics", "").starts_with("HTTP/1.1 400 "), "nothing to write into hosts");
 }
 
 /// As `printf .. | socat` does.
@@ -287,6 +290,38 @@ fn a_reload_moves_the_listeners() {
     admin.daemon.write(&tunnel("one", admin.port.address(), &admin.far, ""));
     assert_eq!(by_socket(&moved, "POST", "/reload").0, 200);
     wait_until("both are closed", || !moved.exists() && TcpStream::connect(http.address()).is_err());
+}
+
+/// As docs/metrics.md says for Prometheus on another host. The address of before is one of the new ones.
+#[test]
+fn a_reload_widens_and_narrows_the_http_listener_on_its_port() {
+    in_own_network(|| {
+        let admin = Watched::start("");
+        let (narrow, own, port) = (admin.text("", ""), admin.http.address(), admin.http.address().port());
+        let (other, wide) = (SocketAddr::from(([127, 0, 0, 9], port)), format!("0.0.0.0:{port}"));
+        let wide = narrow.replace(&own.to_string(), &wide);
+        // proc_net(5): state 0A is LISTEN. A connection to one that is about to be closed may be reset.
+        let listens = format!(":{port:04X} 00000000:0000 0A ");
+        let table = || fs::read_to_string(format!("/proc/{}/net/tcp", admin.daemon.relay.id())).unwrap();
+        let reload = |text: &str| {
+            assert_eq!(admin.daemon.reload(text)["message"], "reloaded");
+            wait_until("one listener is left", || table().matches(&listens).count() == 1);
+        };
+        for _ in 0..2 {
+            reload(&wide);
+            [own, other].iter().for_each(|address| assert_eq!(by_http(*address, "GET", "/readyz").0, 200));
+            // A second daemon gets no part of it.
+            let second = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            second.set_reuse_address(true).unwrap();
+            assert_eq!(second.bind(&other.into()).unwrap_err().kind(), ErrorKind::AddrInUse);
+            let refused = admin.daemon.reload(&wide.replace("0.0.0.0", "192.0.2.1"));
+            assert!(refused["err"].as_str().unwrap().contains("no interface has this address"), "{refused}");
+            assert_eq!(by_http(other, "GET", "/readyz").0, 200);
+            reload(&narrow);
+            assert_eq!(by_http(own, "GET", "/readyz").0, 200);
+            assert_eq!(TcpStream::connect(other).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        }
+    });
 }
 
 /// More connections than either listener has room for.
