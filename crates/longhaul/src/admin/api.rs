@@ -124,7 +124,7 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
 /// health by any name, because it says little.
 fn refusal(source: &Source, listener: Listener, head: &Parts) -> Option<(StatusCode, String)> {
     let is_asked = listener == Listener::Http && !matches!(head.uri.path(), "/healthz" | "/readyz");
-    // Not under the lock: the names of this machine are in files.
+    // Not under the lock, which a reload takes: there may be many names.
     let hosts = lock(&source.hosts).clone();
     if is_asked { host::refusal(head, &hosts) } else { None }
 }

@@ -2,6 +2,7 @@
 
 use super::api::Listener;
 use super::connections::{Connections, max_connections};
+use super::host;
 use super::metrics;
 use super::socket::SocketFile;
 use super::source::Source;
@@ -151,7 +152,9 @@ impl Admin {
                 ListenerChange::New((listen_http(address, old.map(|http| &*http.listener))?, address))
             }
         };
-        Ok(ListenerChanges { control, http, hosts: wanted.hosts.clone() })
+        // Not at each request: the file may be long, and one thread answers everybody.
+        let hosts = [wanted.hosts.clone(), host::names_of_this_machine()].concat();
+        Ok(ListenerChanges { control, http, hosts })
     }
 
     /// Serves the listeners of `plan` from now on, and closes the others. Without a configured control socket, it tries the

@@ -23,7 +23,7 @@ pub(crate) struct Source {
     pub(super) resources: Arc<Resources>,
     /// Events of the admin part.
     pub(super) counters: Mutex<AdminCounters>,
-    /// Names of this machine by the configuration, beside its own.
+    /// Names of this machine: by the configuration, and its own at the last reload.
     pub(super) hosts: Mutex<Arc<[String]>>,
     /// `/status.json`.
     pub(super) status: Document,

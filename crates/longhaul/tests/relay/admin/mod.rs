@@ -103,6 +103,8 @@ fn the_http_listener_reads_and_changes_nothing() {
 fn a_name_that_is_not_this_machine_s_reads_nothing() {
     let admin = Watched::start("");
     let ask = |path: &str, host: &str| answer_to(&admin, path, host, false);
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert!(ask("/status.json", own.trim()).starts_with("HTTP/1.1 200 "), "{own}");
     assert!(ask("/status.json", "localhost:1").starts_with("HTTP/1.1 200 "));
     let remedy = r#"write hosts = [\"evil.example\"] below [admin], and reload"#;
     let refused = ask("/status.json", "evil.example:9650");
