@@ -16,6 +16,8 @@ pub(super) struct Dialogue {
     pub(super) begun: Option<Begun>,
     /// Whether the data connection that the client asked for last was opened. Otherwise a transfer has none.
     pub(super) is_opened: bool,
+    /// Whether there is a data connection, or one is waited for.
+    pub(super) has_data: bool,
     /// The request that waits for its reply. Nothing else is sent to the server meanwhile.
     pub(super) expected: Option<Asked>,
     /// The request of an earlier PASV or EPSV, to which 227 or 229 may still come. Its reply was an error, which may have been the
@@ -81,6 +83,7 @@ impl Dialogue {
             due: Due::new(),
             begun: None,
             is_opened: false,
+            has_data: false,
             expected: None,
             late: None,
             is_guarded: false,

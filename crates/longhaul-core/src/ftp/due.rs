@@ -107,6 +107,16 @@ impl Due {
         self.is_doubtful &= !self.is_none();
     }
 
+    /// Forgets the replies that are due once a request for a data connection has had its own. A transfer that waits for this connection
+    /// still owes its last one.
+    pub(super) fn answered(&mut self) {
+        let has_begun = self.has_begun && self.transfer == Some(1);
+        self.forget();
+        if has_begun {
+            (self.commands, self.transfer, self.has_begun) = (1, Some(1), true);
+        }
+    }
+
     /// Forgets the replies that are due.
     pub(super) fn forget(&mut self) {
         *self = Due { commands: 0, is_closed: self.is_closed, ..Due::new() };
@@ -121,6 +131,11 @@ impl Due {
     /// Whether no reply is due.
     pub(super) fn is_none(&self) -> bool {
         self.commands == 0 && self.blanks == 0
+    }
+
+    /// Whether nothing is due but the last reply to a transfer that has begun.
+    pub(super) fn has_only_begun(&self) -> bool {
+        self.has_begun && self.transfer == Some(1) && self.commands == 1 && self.blanks == 0
     }
 
     /// Whether a transfer has no last reply yet.

@@ -64,7 +64,7 @@ impl Dialogue {
                 self.expected = None;
                 // What does not accept the address refuses it.
                 self.late = Some(asked).filter(|asked| !matches!(asked, Asked::Meeting(_)));
-                self.due.forget();
+                self.due.answered();
             }
             None => {
                 if BEGINNINGS.contains(&&code) || code == *TRANSFERRED && self.due.has_transfer() {
@@ -121,7 +121,7 @@ impl Dialogue {
             self.due.reply(code);
             self.is_opened &= asked.is_none();
         } else {
-            self.due.forget();
+            self.due.answered();
         }
         self.is_guarded = false;
         let asks = match asked {

@@ -9,7 +9,8 @@
 //! A line that is rewritten or refused waits for its turn: until each command before it has had its reply. No command behind it
 //! is sent to the server meanwhile. So the session's own replies stand in the order of the commands, and a reply to PASV cannot
 //! be mistaken for another. If the server owes a reply that never comes, the session ends the wait. A command for a data connection
-//! waits also until there is room for one more.
+//! waits also until there is room for one more. It does not wait for a transfer that has begun without a data connection, as STOU may:
+//! that waits for this command.
 
 use super::action::{Action, Out};
 use super::dialogue::Dialogue;
@@ -92,8 +93,10 @@ impl Rewriter {
 
     /// Whether it is the turn of the line that waits.
     pub(super) fn has_turn(&self) -> bool {
-        let is_between = self.reply.is_at_start() && self.dialogue.begun.is_none();
-        self.has_turn_due && !self.is_opaque && is_between && self.dialogue.due.is_none()
+        let Dialogue { due, begun, has_data, .. } = &self.dialogue;
+        let is_between = self.reply.is_at_start() && begun.is_none();
+        let is_due = due.is_none() || due.has_only_begun() && !has_data;
+        self.has_turn_due && !self.is_opaque && is_between && is_due
     }
 
     /// Whether the line that waits asks for a data connection, and is not refused.

@@ -181,6 +181,7 @@ impl Session {
     /// are given.
     pub fn know(&mut self, data: Data, now: Instant) {
         let count = |data: &Data| data.come + usize::from(data.awaited.is_some());
+        self.rewriter.dialogue.has_data = count(&data) > 0 || data.is_arriving;
         if count(&data) < count(&self.data) {
             // Until now there was one, perhaps long after the last reply to its transfer.
             self.active = now;

@@ -320,6 +320,37 @@ fn the_next_port_waits_for_the_transfer_before_it() {
     );
 }
 
+/// pyftpdlib names the file in 150, and waits for the data connection then. The next command waits for the end of the transfer.
+#[test]
+fn a_transfer_that_begins_without_a_data_connection_does_not_hold_up_the_command_for_it() {
+    let active = "C: PORT 198,51,100,7,156,64
+        s: PORT 192,0,2,1,195,81
+        * open 1 from server, dial 198.51.100.7:40000
+        S: 200 ok";
+    let passive = "C: PASV
+        S: 227 ok 192,0,2,2,117,53
+        c: 227 Entering Passive Mode (198,51,100,1,195,81).
+        * open 1 from client, dial 192.0.2.2:30005";
+    for data in [active, passive] {
+        check(
+            &v4(),
+            &format!(
+                r"
+                S: 220 ready
+                C: STOU
+                S: 150 FILE: f
+                {data}
+                C: LPSV
+                s:
+                S: 226 stored
+                c: 226 stored
+                c: 521 Supported address families are (4,6), by EPRT and EPSV
+                * refused long-form"
+            ),
+        );
+    }
+}
+
 /// Some servers send one reply to a transfer and its ABOR, or none to a command that comes during a transfer. What they owe is
 /// forgotten at the next command that has to wait.
 #[test]
