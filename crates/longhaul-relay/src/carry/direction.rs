@@ -179,6 +179,7 @@ impl<'a> Direction<'a> {
                 }
                 Step::Fin => {
                     self.rest();
+                    ready!(self.legs.flow.client.poll_before_fin(self.source, cx));
                     shutdown(self.sink()).map_err(sink_broke)?;
                     self.pump.finned();
                     self.legs.flow.passed_fin(self.source);

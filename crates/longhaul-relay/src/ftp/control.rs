@@ -8,6 +8,7 @@
 //! a leg broke ──> the other leg gets its last bytes ──> RST on both legs
 //! ```
 
+use super::commands::Pass;
 use super::data::DataConnections;
 use super::data_listener::NewFlow;
 use super::places::Places;
@@ -31,6 +32,7 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
@@ -45,12 +47,14 @@ pub(crate) async fn run(
 ) -> How {
     // After a reset the kernel still knows our own addresses, and the flow knows the peers', so this does not happen. Without them no
     // byte may pass.
-    let Some(data) = DataConnections::new(relay, tunnel, legs, Places::new(permit), start) else {
+    let (pass, passed) = watch::channel(Pass::HeldUp);
+    let Some(data) = DataConnections::new(relay, tunnel, (legs, passed), Places::new(permit), start) else {
         return How::Reset(Leg::Accept);
     };
-    let mut control = Control::new(legs, data);
+    let mut control = Control::new(legs, data, pass);
     let end = control.rewrite(relay).await;
-    let Control { mut data, broken, read, sent, session, .. } = control;
+    let Control { mut data, broken, read, sent, session, pass, .. } = control;
+    drop(pass);
     match (end, broken) {
         (End::PassOn, _) => {}
         (End::Broken, Some(broken)) => {
@@ -86,6 +90,8 @@ struct Control<'a> {
     /// Numbers of bytes that were read of each side, and that were sent in the direction out of it.
     read: Ends<u64>,
     sent: Ends<u64>,
+    /// Tells the data connections.
+    pass: watch::Sender<Pass>,
     first: FirstBytes,
     /// The leg that broke first.
     broken: Option<Broken>,
@@ -105,7 +111,7 @@ enum FirstBytes {
 type Failed = (Leg, io::Error);
 
 impl<'a> Control<'a> {
-    fn new(legs: &'a Legs<'a>, data: DataConnections) -> Control<'a> {
+    fn new(legs: &'a Legs<'a>, data: DataConnections, pass: watch::Sender<Pass>) -> Control<'a> {
         let tunnel = legs.tunnel();
         let lingers = Ends { client: tunnel.accept.linger_half_open(), server: tunnel.dial.linger_half_open() };
         Control {
@@ -114,6 +120,7 @@ impl<'a> Control<'a> {
             data,
             read: Ends::default(),
             sent: Ends::default(),
+            pass,
             first: FirstBytes::Awaited(ask(Asks::Control)),
             broken: None,
         }
@@ -145,6 +152,10 @@ impl<'a> Control<'a> {
     /// `timeout`.
     fn poll(&mut self, timeout: Option<Instant>, cx: &mut Context<'_>) -> Poll<Option<End>> {
         let read = self.read.client;
+        self.pass.send_if_modified(|pass| {
+            *pass = Pass::Busy;
+            false // nobody waits for that
+        });
         for _ in 0..TURNS {
             // First, because the next command may close the listener.
             self.data.poll(cx);
@@ -154,6 +165,7 @@ impl<'a> Control<'a> {
             let up = self.poll_way(Leg::Accept, cx);
             let down = self.poll_way(Leg::Dial, cx);
             if up.is_pending() && down.is_pending() {
+                self.pass.send_replace(if self.session.wants(Side::Client) { Pass::Done } else { Pass::HeldUp });
                 let is_early = self.timeout().is_some_and(|next| timeout.is_none_or(|timeout| next < timeout));
                 return if is_early { Poll::Ready(None) } else { Poll::Pending };
             }

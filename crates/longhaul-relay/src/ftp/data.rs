@@ -1,5 +1,6 @@
 //! The data connections that a session asks for: opens their listeners, or dials both sides.
 
+use super::commands::{Commands, Pass};
 use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, register, tell_unused};
 use super::fetch::Fetch;
 use super::meeting::{Awaited, Meeting};
@@ -35,6 +36,7 @@ pub(super) struct DataConnections {
     /// Who may have an end of a data connection.
     rules: Rules,
     places: Arc<Places>,
+    commands: Commands,
     /// The latest one, until its flow begins.
     latest: Option<Open>,
     /// The dial to the client for the server's data connection.
@@ -70,12 +72,12 @@ type Dialling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl DataConnections {
     /// Returns the data connections of a control connection: none yet. They take their places from `places`. Returns `None` if an
-    /// address of `legs` is not known. The kernel is not asked for those of the peers, because it forgets them at a reset, and bytes
+    /// address of `legs` is not known. `pass` is what the control connection tells. The kernel is not asked for those of the peers, because it forgets them at a reset, and bytes
     /// from before the reset may still be there.
     pub(super) fn new(
         relay: &Arc<Relay>,
         tunnel: &Arc<ServedTunnel>,
-        legs: &Legs<'_>,
+        (legs, pass): (&Legs<'_>, watch::Receiver<Pass>),
         places: Arc<Places>,
         start: fn(NewFlow),
     ) -> Option<DataConnections> {
@@ -102,6 +104,7 @@ impl DataConnections {
             peer,
             ours: Ends { client: local(Leg::Accept)?, server: local(Leg::Dial)? },
             places,
+            commands: Commands::new(legs, pass),
             latest: None,
             arriving: None,
             facts: Arc::default(),
@@ -224,6 +227,7 @@ impl DataConnections {
             tunnel: Arc::new(self.tunnel.beside(tunnel)),
             place,
             facts: self.facts.clone(),
+            commands: self.commands.clone(),
             from,
             start: self.start,
         }
@@ -370,7 +374,10 @@ mod tests {
         flow.connected(0, next_hop, &dial);
         let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
         let places = Places::new(Arc::new(()));
-        DataConnections::new(&relay, &tunnel, &legs, places, |_| panic!("no flow begins")).unwrap()
+        DataConnections::new(&relay, &tunnel, (&legs, watch::channel(Pass::Done).1), places, |_| {
+            panic!("no flow begins")
+        })
+        .unwrap()
     }
 
     /// The runtime has not told that the connections have come.

@@ -1,12 +1,13 @@
 //! A data listener: admits one data connection from the right peer. Its flow begins then.
 
+use super::commands::Commands;
 use super::places::Place;
 use super::ports;
 use crate::leg::accept_loop;
 use crate::leg::setup;
 use crate::leg::stream::{Stream, watched};
 use crate::live::client::Client;
-use crate::live::data_peer::{DataPeer, Met, TransferFacts};
+use crate::live::data_peer::{BeforeFin, DataPeer, Met, TransferFacts};
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_core::ftp::{Refused, Rules, Side};
@@ -37,6 +38,7 @@ pub(super) struct Prepared {
     pub(super) tunnel: Arc<ServedTunnel>,
     pub(super) place: Place,
     pub(super) facts: Arc<Mutex<TransferFacts>>,
+    pub(super) commands: Commands,
     /// The side from which the data connection comes.
     pub(super) from: Side,
     /// Starts the flow. Passed in, because a flow also begins this module.
@@ -47,10 +49,11 @@ impl Prepared {
     /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. `met` is the one with the other side, if it need
     /// not be dialled. Returns a receiver that becomes true, or closes, when the dial to the other side has ended.
     pub(super) fn start(self, accept: Stream, peer: SocketAddr, met: Option<Met>) -> watch::Receiver<bool> {
-        let Prepared { relay, tunnel, place, facts, from, start } = self;
+        let Prepared { relay, tunnel, place, facts, commands, from, start } = self;
         let (has_dialled, dialled) = watch::channel(false);
         let (address, is_server, met) = (peer, from == Side::Server, Mutex::new(met));
-        let client = Client::Data(Box::new(DataPeer { address, is_server, facts, has_dialled, met }));
+        let before_fin = BeforeFin::new(commands.passed());
+        let client = Client::Data(Box::new(DataPeer { address, is_server, facts, has_dialled, met, before_fin }));
         start(NewFlow { relay, tunnel, accept, client, place });
         dialled
     }
@@ -215,12 +218,14 @@ pub(super) fn register(listener: Socket) -> Result<Listener, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::commands::Pass;
     use super::super::places::Places;
     use super::super::ports;
     use super::*;
     use longhaul_config::Tunnel;
     use longhaul_config::options::LegOptions;
     use longhaul_core::ftp::{Ends, Mode};
+    use std::sync::Weak;
     use std::sync::atomic::Ordering::Relaxed;
 
     /// Returns a listener that waits for `side`, its address, and the rest of the data connection, in `places`.
@@ -248,6 +253,7 @@ mod tests {
             tunnel: tunnel.clone(),
             place: places.one().unwrap(),
             facts: Arc::default(),
+            commands: Commands { client: Weak::new(), server: Weak::new(), pass: watch::channel(Pass::Done).1 },
             from: side,
             start: |_| panic!("nobody came"),
         };

@@ -10,6 +10,7 @@
 //!     data_listener  admits one data connection, which `flow` then runs
 //!     fetch          dials the server for a client that waits as well
 //!     meeting        waits for both sides
+//!     commands       holds the FIN of an upload until the server has the commands before it
 //!     ports          finds a free port
 //!     places         counts the data connections
 //!     trouble        tells of those whose dial failed
@@ -17,6 +18,7 @@
 //! A data connection is a flow like any other, of a tunnel that is made for it: its next hop is the address that the other
 //! side named. Its socket options are those of the control connection's legs.
 
+mod commands;
 mod control;
 mod data;
 mod data_listener;

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::leg::stream;
     use crate::live::client::Client;
-    use crate::live::data_peer::DataPeer;
+    use crate::live::data_peer::{BeforeFin, DataPeer};
     use crate::state::shared::Relay;
     use longhaul_config::Tunnel;
     use std::sync::Mutex;
@@ -57,7 +57,9 @@ mod tests {
         let (accept, peer) = stream::pair();
         let (facts, address) = (Arc::<Mutex<TransferFacts>>::default(), peer.local_addr().unwrap());
         let (has_dialled, met) = (watch::channel(false).0, Mutex::new(None));
-        let client = Client::Data(Box::new(DataPeer { address, is_server, facts: facts.clone(), has_dialled, met }));
+        let (facts_of_peer, before_fin) = (facts.clone(), BeforeFin::new(async {}));
+        let peer = DataPeer { address, is_server, facts: facts_of_peer, has_dialled, met, before_fin };
+        let client = Client::Data(Box::new(peer));
         let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("files", address, Vec::new())));
         let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, client, &Arc::new(accept));
         note_failed_dial(&tunnel, &flow, &Unanswered { why: "10.20.20.20:6899".into(), kind, address: None });

@@ -2,9 +2,11 @@
 
 use crate::live::data_peer::{DataPeer, Met, TransferFacts};
 use crate::lock::lock;
+use longhaul_config::options::Leg;
 use longhaul_core::ftp::Transfer;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 /// Who began a flow. As small as its address, because every idle flow has one.
 #[derive(Debug)]
@@ -69,6 +71,14 @@ impl Client {
     pub(crate) fn take_met(&self) -> Option<Met> {
         let Client::Data(peer) = self else { return None };
         lock(&peer.met).take()
+    }
+
+    /// Waits until the FIN of an FTP data connection's leg `source` may be passed on. Ready at once for that of every other one.
+    pub(crate) fn poll_before_fin(&self, source: Leg, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Client::Data(peer) if peer.is_server == (source == Leg::Dial) => peer.before_fin.poll(cx),
+            _ => Poll::Ready(()),
+        }
     }
 
     /// Whether it came to an FTP data listener.

@@ -2,9 +2,14 @@
 //! connection begins.
 
 use crate::leg::stream::Stream;
+use crate::lock::lock;
 use longhaul_core::ftp::Transfer;
+use std::fmt;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 use tokio::sync::watch;
 
 /// Facts about the transfer of one data connection, from its control connection.
@@ -35,4 +40,32 @@ pub(crate) struct DataPeer {
     pub(crate) has_dialled: watch::Sender<bool>,
     /// The connection with the other side, until the flow takes it. `None` if the other side is dialled.
     pub(crate) met: Mutex<Option<Met>>,
+    /// What the FIN of an upload waits for.
+    pub(crate) before_fin: BeforeFin,
+}
+
+/// A future that is polled until it is ready.
+pub(crate) struct BeforeFin(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl BeforeFin {
+    /// Returns what waits for `future`.
+    pub(crate) fn new(future: impl Future<Output = ()> + Send + 'static) -> BeforeFin {
+        BeforeFin(Mutex::new(Some(Box::pin(future))))
+    }
+
+    /// Ready when the future was.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut future = lock(&self.0);
+        if let Some(future) = &mut *future {
+            ready!(future.as_mut().poll(cx));
+        }
+        *future = None;
+        Poll::Ready(())
+    }
+}
+
+impl fmt::Debug for BeforeFin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BeforeFin")
+    }
 }

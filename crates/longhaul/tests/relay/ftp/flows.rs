@@ -178,6 +178,26 @@ fn a_transfer_goes_on_after_the_end_of_its_control_connection() {
     }
 }
 
+/// Otherwise the server takes half a file for a whole one. The relay finds all at once, because it was stopped meanwhile, and reads the
+/// commands in many pieces.
+#[test]
+fn an_abort_before_the_end_of_an_upload_reaches_the_server_before_that_end() {
+    let commands = [b"NOOP\r\n".repeat(3000), b"ABOR\r\n".to_vec()].concat();
+    for form in Form::ALL {
+        let ftp = Dialogue::begin(1, form.flags());
+        let (mut client, server) = ftp.data(form);
+        talk(&client, &server);
+        ftp.near().signal("STOP");
+        client.write_all(b"half a file").unwrap();
+        (&ftp.client.0).write_all(&commands).unwrap();
+        drop(client);
+        ftp.near().signal("CONT");
+        assert_eq!(read_to_end(&server), (b"half a file".to_vec(), Ending::Fin));
+        let here = ftp.server.0.peek(&mut vec![0; commands.len()]).unwrap();
+        assert_eq!(here, commands.len(), "{form:?}: the end of the upload came before ABOR");
+    }
+}
+
 /// curl takes a transfer for failed whose last reply comes before the data connection.
 #[test]
 fn no_reply_overtakes_the_data_connection_of_active_mode() {
