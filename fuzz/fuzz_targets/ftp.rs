@@ -143,7 +143,7 @@ impl Played {
         let side = match opening {
             Opening::Listener { accept_from, .. } => accept_from,
             Opening::Join { .. } | Opening::ForServer => Side::Server,
-            Opening::ForClient => Side::Client,
+            Opening::ForClient | Opening::Client => Side::Client,
         };
         if self.opened % 7 == 6 { Err("no port is free\r\n".to_string()) } else { Ok(address(ends, self.opened, side)) }
     }

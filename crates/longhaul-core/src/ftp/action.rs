@@ -12,7 +12,7 @@ pub enum Action {
     /// Opens a data connection, in place of the one before if nobody came to that. The caller tells the session how that went, by
     /// [`Session::opened`](super::Session::opened), before it polls again.
     Open(Opening),
-    /// The server has said that a transfer begins, or that it is over. The client's side of [`Opening::Join`] is dialled now.
+    /// The server has said that a transfer begins, or that it is over. The sides of [`Opening::Join`] are joined now.
     Begin,
     /// A transfer command was passed on, for the data connection that was opened last. The last command for it counts.
     Transfer(Transfer),
@@ -40,11 +40,11 @@ pub enum Opening {
         /// The address that the other side named. Its data connection is dialled there.
         dial: SocketAddr,
     },
-    /// A connection between two sides that both wait for it.
+    /// A connection between two sides that both wait for it. Until [`Action::Begin`] nothing may be sent to the client.
     Join {
         /// The address that the server named. It is dialled at once.
         server: SocketAddr,
-        /// The address that the client named. It is dialled at [`Action::Begin`]. Until then nothing may be sent to the client.
+        /// The address that the client named. It is dialled at [`Opening::Client`], or at [`Action::Begin`] without that.
         client: SocketAddr,
     },
     /// A data listener for the server, whose connection will be carried to one that the client opens. Its address is told to the server.
@@ -52,6 +52,9 @@ pub enum Opening {
     /// The data listener for the client, once the server has accepted the address of the latest one for the server. Its address is told to
     /// the client.
     ForClient,
+    /// The client's end of the latest one, before the server gets the transfer. Its address is not told. The caller may take its time: until
+    /// its answer, [`Data::is_arriving`](super::Data::is_arriving). If the server refuses the transfer, it closes this end.
+    Client,
 }
 
 /// How a session is over.

@@ -4,12 +4,12 @@
 
 use super::action::{Action, Opening, Out, Transfer};
 use super::address::{self, Bad};
-use super::dialogue::{Asked, Dialogue, Then};
-use super::line::{Line, NOP};
+use super::dialogue::{Asked, ClientEnd, Dialogue, Then};
+use super::line::{Fate, Line, NOP};
 use super::refused::Refused;
 use super::rules::Mode;
 use super::side::Side;
-use super::verb::{Command, Form, Kind};
+use super::verb::{self, Command, Form, Kind};
 use crate::text::printable;
 use std::net::SocketAddr;
 
@@ -21,19 +21,26 @@ enum Wanted {
     Active(Form, SocketAddr),
     /// EPSV ALL: from now on only EPSV.
     OnlyEpsv,
+    /// A transfer, for which the client is dialled first.
+    Transfer,
 }
 
-/// The server's share in a command.
+/// What happens to a held line.
 enum Decided {
-    /// The server has it.
-    Sent,
-    /// A data connection is opened first.
-    Asked,
+    /// The server has it, or a data connection is opened for it first.
+    Taken,
     /// The server never gets it, and the client gets this reply.
     Own(&'static str),
+    /// It needs another turn.
+    Later,
 }
 
 impl Dialogue {
+    /// Returns the fate of a line of the client that begins with this text.
+    pub(super) fn command_fate(&self, text: &[u8]) -> Fate {
+        verb::fate(text, self.client == ClientEnd::Due)
+    }
+
     /// Takes a line that was passed on already.
     pub(super) fn passed(&mut self, line: &Line, out: &mut Out) {
         let command = Command::read(line.text());
@@ -64,11 +71,12 @@ impl Dialogue {
         matches!(self.check(line), Ok(Wanted::Passive(_) | Wanted::Active(..)))
     }
 
-    /// Takes a held line, whose turn it is: the server gets something, or the client the session's own reply.
-    pub(super) fn held(&mut self, line: &Line, out: &mut Out) {
+    /// Takes a held line, whose turn it is: the server gets something, or the client the session's own reply. Returns false if the line
+    /// needs another turn.
+    pub(super) fn held(&mut self, line: &Line, out: &mut Out) -> bool {
         let own = match self.decide(line, out) {
-            Ok(Decided::Sent) => return self.due.command(),
-            Ok(Decided::Asked) => return,
+            Ok(Decided::Taken) => return true,
+            Ok(Decided::Later) => return false,
             Ok(Decided::Own(reply)) => reply.to_string(),
             Err(why) => {
                 let code = why.code();
@@ -82,6 +90,7 @@ impl Dialogue {
         if !self.due.is_closed() {
             out.to.client.extend_from_slice(own.as_bytes());
         }
+        true
     }
 
     /// Reads a held line.
@@ -93,14 +102,13 @@ impl Dialogue {
         if line.is_long() {
             return Err(Refused::LongLine);
         }
-        if command.has_return {
-            return Err(Refused::BareReturn);
-        }
         match command.verb.map(|verb| verb.kind) {
+            Some(Kind::Transfer) => Ok(Wanted::Transfer),
+            _ if command.has_return => Err(Refused::BareReturn),
             Some(Kind::Passive(form)) => self.check_passive(form, command.argument),
             Some(Kind::Active(form)) => self.check_active(form, command.argument),
             Some(Kind::Refused(why)) => Err(why.clone()),
-            Some(Kind::Auth | Kind::Transfer | Kind::Abort) | None => Err(Refused::Hidden),
+            Some(Kind::Auth | Kind::Abort) | None => Err(Refused::Hidden),
         }
     }
 
@@ -142,25 +150,28 @@ impl Dialogue {
                     return Ok(Decided::Own("200 EPSV ALL accepted\r\n"));
                 }
                 out.to.server.extend_from_slice(line.held());
-                Ok(Decided::Sent)
+                self.due.command();
+                Ok(Decided::Taken)
             }
+            Wanted::Transfer => self.transfer(line, out),
         }
     }
 
     /// PASV and EPSV: the server gets the form of its own IP version, or the address of a data listener of this relay. `line` is the
     /// line as it came.
     fn passive(&mut self, form: Form, line: &[u8], out: &mut Out) -> Decided {
-        self.is_opened = false;
+        (self.is_opened, self.client) = (false, ClientEnd::None);
         if self.rules.mode == Mode::Active {
             self.ask(Opening::ForServer, Then::PortForPassive(form), out);
-            return Decided::Asked;
+            return Decided::Taken;
         }
         match self.rules.ends.are_alike() {
             true => out.to.server.extend_from_slice(line),
             false => self.ask_for_passive(out),
         }
         self.expect(Asked::Passive(form));
-        Decided::Sent
+        self.due.command();
+        Decided::Taken
     }
 
     /// Appends the command for passive mode in the form of the server's IP version.
@@ -170,15 +181,32 @@ impl Dialogue {
 
     /// PORT and EPRT: the server gets the address of a data listener of this relay, or PASV or EPSV.
     fn active(&mut self, form: Form, dial: SocketAddr, out: &mut Out) -> Decided {
-        self.is_opened = false;
+        (self.is_opened, self.client) = (false, ClientEnd::None);
         if self.rules.mode == Mode::Passive {
             self.ask_for_passive(out);
             self.expect(Asked::Active(dial));
-            return Decided::Sent;
+            self.due.command();
+            return Decided::Taken;
         }
         let opening = Opening::Listener { accept_from: Side::Server, dial };
         self.ask(opening, Then::Port(form), out);
-        Decided::Asked
+        Decided::Taken
+    }
+
+    /// A transfer in active mode: the server gets it once the client was dialled. Otherwise it could send a file, and say that it was
+    /// sent, to a client that cannot get it.
+    fn transfer(&mut self, line: &Line, out: &mut Out) -> Result<Decided, Refused> {
+        match std::mem::replace(&mut self.client, ClientEnd::Due) {
+            ClientEnd::Due if !self.due.is_closed() => {
+                self.ask(Opening::Client, None, out);
+                return Ok(Decided::Later);
+            }
+            ClientEnd::Failed(why) => return Err(Refused::ClientPort(why)),
+            other => self.client = other,
+        }
+        out.to.server.extend_from_slice(line.held());
+        self.passed(line, out);
+        Ok(Decided::Taken)
     }
 }
 

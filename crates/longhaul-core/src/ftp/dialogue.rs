@@ -16,6 +16,8 @@ pub(super) struct Dialogue {
     pub(super) begun: Option<Begun>,
     /// Whether the data connection that the client asked for last was opened. Otherwise a transfer has none.
     pub(super) is_opened: bool,
+    /// The client's end of that one in active mode.
+    pub(super) client: ClientEnd,
     /// Whether there is a data connection, or one is waited for.
     pub(super) has_data: bool,
     /// The request that waits for its reply. Nothing else is sent to the server meanwhile.
@@ -35,10 +37,24 @@ pub(super) struct Dialogue {
     pub(super) asking: Option<Asking>,
 }
 
+/// The client's end of a data connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ClientEnd {
+    /// There is none, or the client opens it.
+    None,
+    /// It is dialled before the next transfer.
+    Due,
+    /// It was dialled.
+    Dialled,
+    /// It could not be dialled, for this reason.
+    Failed(String),
+}
+
 /// A line that waits until the caller has opened a data connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking {
-    pub(super) then: Then,
+    /// `None`: the line has another turn.
+    pub(super) then: Option<Then>,
     /// Whether the client gets a reply if none is opened. It does not once the server has ended.
     pub(super) is_heard: bool,
 }
@@ -83,6 +99,7 @@ impl Dialogue {
             due: Due::new(),
             begun: None,
             is_opened: false,
+            client: ClientEnd::None,
             has_data: false,
             expected: None,
             late: None,

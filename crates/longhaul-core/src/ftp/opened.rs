@@ -2,22 +2,29 @@
 
 use super::action::{Action, Opening, Out};
 use super::address;
-use super::dialogue::{Asked, Asking, Dialogue, Then};
+use super::dialogue::{Asked, Asking, ClientEnd, Dialogue, Then};
 use super::refused::Refused;
 use super::verb::Form;
 use std::net::SocketAddr;
 
 impl Dialogue {
-    /// Asks the caller to open a data connection.
-    pub(super) fn ask(&mut self, opening: Opening, then: Then, out: &mut Out) {
+    /// Asks the caller to open a data connection, or an end of it.
+    pub(super) fn ask(&mut self, opening: Opening, then: impl Into<Option<Then>>, out: &mut Out) {
         self.is_opened = true;
-        self.asking = Some(Asking { then, is_heard: !self.due.is_closed() });
+        self.asking = Some(Asking { then: then.into(), is_heard: !self.due.is_closed() });
         out.actions.push_back(Action::Open(opening));
     }
 
     /// Goes on with the line that waited for a data connection. `opened` is its address, or why there is none.
     pub(super) fn opened(&mut self, opened: Result<SocketAddr, String>, out: &mut Out) {
         let Some(Asking { then, is_heard }) = self.asking.take() else { return };
+        let Some(then) = then else {
+            self.client = opened.map_or_else(ClientEnd::Failed, |_| ClientEnd::Dialled);
+            return;
+        };
+        if opened.is_ok() && matches!(then, Then::Port(_) | Then::Accepted) {
+            self.client = ClientEnd::Due;
+        }
         let reply = opened.map_err(Refused::NoListener).and_then(|address| match then {
             Then::Port(form) => Ok(self.name_to_server(form, address, out)),
             Then::PortForPassive(form) => {

@@ -41,6 +41,8 @@ pub enum Refused {
     Unasked,
     /// The caller opened no data listener. It says why.
     NoListener(String),
+    /// The caller could not connect to the address that the client named. It says why.
+    ClientPort(String),
 }
 
 impl Refused {
@@ -95,6 +97,8 @@ impl Refused {
             }
             Refused::Unasked => ("unasked", 425, false, "The server names an address that nobody asked for"),
             Refused::NoListener(why) => return ("no-listener", 425, true, format!("No data listener: {why}")),
+            // RFC 959 5.4: 425, the data connection cannot be opened.
+            Refused::ClientPort(why) => return ("client-port", 425, true, format!("Cannot connect to {why}")),
         };
         (name, code, is_problem, line.to_string())
     }

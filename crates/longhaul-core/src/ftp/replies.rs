@@ -5,7 +5,7 @@
 
 use super::action::{Action, Opening, Out};
 use super::address;
-use super::dialogue::{Asked, Begun, Dialogue, Then};
+use super::dialogue::{Asked, Begun, ClientEnd, Dialogue, Then};
 use super::due::{BEGINNINGS, Code, Ended};
 use super::line::{Fate, IAC, Line, NOP};
 use super::refused::Refused;
@@ -70,10 +70,15 @@ impl Dialogue {
                 if BEGINNINGS.contains(&&code) || code == *TRANSFERRED && self.due.has_transfer() {
                     out.actions.push_back(Action::Begin);
                 }
-                match self.due.reply(code) {
+                let ended = self.due.reply(code);
+                match ended {
                     Ended::Refused if self.is_opened => out.actions.push_back(Action::RefusedTransfer),
                     Ended::WithoutData if self.is_opened => out.actions.push_back(Action::LacksData),
                     _ => {}
+                }
+                if self.client == ClientEnd::Dialled && matches!(ended, Ended::Refused | Ended::WithoutData) {
+                    // The caller closes it.
+                    self.client = ClientEnd::Due;
                 }
             }
         }

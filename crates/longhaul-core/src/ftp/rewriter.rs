@@ -67,7 +67,7 @@ impl Rewriter {
         } else if !std::mem::replace(&mut self.has_begun, true) && bytes[0] == TLS_HANDSHAKE {
             *bytes = &[];
             self.refuse_tls(out);
-        } else if self.command.take(bytes, &mut out.to.server, verb::fate) {
+        } else if self.command.take(bytes, &mut out.to.server, |text| self.dialogue.command_fate(text)) {
             self.has_turn_due = self.command.fate() == Fate::Hold;
             if !self.has_turn_due {
                 self.dialogue.passed(&self.command, out);
@@ -93,8 +93,8 @@ impl Rewriter {
 
     /// Whether it is the turn of the line that waits.
     pub(super) fn has_turn(&self) -> bool {
-        let Dialogue { due, begun, has_data, .. } = &self.dialogue;
-        let is_between = self.reply.is_at_start() && begun.is_none();
+        let Dialogue { due, begun, asking, has_data, .. } = &self.dialogue;
+        let is_between = self.reply.is_at_start() && begun.is_none() && asking.is_none();
         let is_due = due.is_none() || due.has_only_begun() && !has_data;
         self.has_turn_due && !self.is_opaque && is_between && is_due
     }
@@ -104,11 +104,12 @@ impl Rewriter {
         self.dialogue.needs_room(&self.command)
     }
 
-    /// Takes the line that waits. It [has its turn](Rewriter::has_turn).
+    /// Takes the line that waits, unless it needs another turn. It [has its turn](Rewriter::has_turn).
     pub(super) fn take_turn(&mut self, out: &mut Out) {
-        self.has_turn_due = false;
-        self.dialogue.held(&self.command, out);
-        self.command.clear();
+        self.has_turn_due = !self.dialogue.held(&self.command, out);
+        if !self.has_turn_due {
+            self.command.clear();
+        }
     }
 
     /// Notes that the client sent its FIN. Appends the held bytes of its unfinished line, which are passed on before the FIN.
@@ -116,7 +117,7 @@ impl Rewriter {
     /// A line that would be rewritten is dropped, because some servers execute a command that FIN ends.
     pub(super) fn end_client(&mut self, out: &mut Out) {
         let ended = [self.command.text(), b"\n"].concat();
-        let is_rewritten = !self.is_opaque && verb::fate(&ended) == Fate::Hold;
+        let is_rewritten = !self.is_opaque && self.dialogue.command_fate(&ended) == Fate::Hold;
         let mut held = self.command.release();
         if !is_rewritten {
             out.to.server.append(&mut held);
@@ -197,7 +198,7 @@ impl Rewriter {
 const TLS_HANDSHAKE: u8 = 22;
 
 /// Maximum number of bytes that are held of a client's line.
-pub const MAX_COMMAND_BYTES: usize = 1024;
+pub const MAX_COMMAND_BYTES: usize = 4096;
 
 /// Maximum number of bytes that are held of a server's line.
 pub const MAX_REPLY_BYTES: usize = 4096;

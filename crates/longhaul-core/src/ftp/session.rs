@@ -193,9 +193,10 @@ impl Session {
     }
 
     /// Takes the result of [`Action::Open`]: the address to tell the side, or the reason why nothing was opened, which the client gets
-    /// in one line. For [`Opening::Join`](super::action::Opening::Join) the address is not used.
+    /// in one line. For [`Opening::Join`](super::action::Opening::Join) and [`Opening::Client`](super::action::Opening::Client) the address is not used.
     pub fn opened(&mut self, opened: Result<SocketAddr, String>) {
         self.rewriter.dialogue.opened(opened, &mut self.out);
+        self.may_have_turn = true;
     }
 
     /// Tells the session whether it should end the connection once nothing happens on it.

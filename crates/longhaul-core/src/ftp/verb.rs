@@ -71,9 +71,10 @@ pub(super) struct Command<'a> {
 }
 
 impl Kind {
-    /// Whether the whole line is held until it is decided what the server gets.
-    fn is_held(self) -> bool {
+    /// Whether the whole line is held until it is decided what the server gets. `holds_transfers`: a transfer is, too.
+    fn is_held(self, holds_transfers: bool) -> bool {
         matches!(self, Kind::Passive(_) | Kind::Active(_) | Kind::Refused(_))
+            || holds_transfers && self == Kind::Transfer
     }
 }
 
@@ -104,8 +105,8 @@ pub(super) fn is_abort(text: &[u8]) -> bool {
     Command::read(text).verb.is_some_and(|verb| verb.kind == Kind::Abort)
 }
 
-/// Returns the fate of a command line that begins with this text.
-pub(super) fn fate(text: &[u8]) -> Fate {
+/// Returns the fate of a command line that begins with this text. `holds_transfers`: that of a transfer is [`Fate::Hold`].
+pub(super) fn fate(text: &[u8], holds_transfers: bool) -> Fate {
     let Some(start) = text.iter().position(|byte| !is_blank(*byte)) else { return Fate::Undecided };
     let text = &text[start..];
     let word = &text[..word_length(text)];
@@ -118,7 +119,7 @@ pub(super) fn fate(text: &[u8]) -> Fate {
         true => verb.name.as_bytes().eq_ignore_ascii_case(word),
         false => verb.name.as_bytes().get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)),
     };
-    match VERBS.iter().filter(|verb| verb.kind.is_held()).find(could_be) {
+    match VERBS.iter().filter(|verb| verb.kind.is_held(holds_transfers)).find(could_be) {
         None => Fate::Pass,
         Some(_) if is_whole => Fate::Hold,
         Some(_) => Fate::Undecided,

@@ -158,8 +158,10 @@ impl<'a> Control<'a> {
         });
         for _ in 0..TURNS {
             // First, because the next command may close the listener.
-            self.data.poll(cx);
-            if let Some(end) = self.act() {
+            if let Some(called) = self.data.poll(cx) {
+                self.session.opened(called);
+            }
+            if let Some(end) = self.act(cx) {
                 return Poll::Ready(Some(end));
             }
             let up = self.poll_way(Leg::Accept, cx);
@@ -179,14 +181,18 @@ impl<'a> Control<'a> {
     }
 
     /// Carries out the session's actions. Returns how it is over, if it is.
-    fn act(&mut self) -> Option<End> {
+    fn act(&mut self, cx: &mut Context<'_>) -> Option<End> {
         loop {
             self.session.know(self.data.state(), now());
             match self.session.poll(now())? {
-                Action::Open(opening) => self.session.opened(self.data.open(opening)),
+                Action::Open(opening) => {
+                    if let Some(opened) = self.data.open(opening).or_else(|| self.data.poll(cx)) {
+                        self.session.opened(opened);
+                    }
+                }
                 Action::Begin => self.data.begin(),
                 Action::Transfer(transfer) => self.data.facts().transfer = Some(transfer),
-                Action::RefusedTransfer => self.data.facts().is_refused = true,
+                Action::RefusedTransfer => self.data.refused_transfer(),
                 Action::LacksData => self.data.lacks_data(),
                 Action::Refused(why) => self.data.refused(&why),
                 Action::Encrypted => say_encrypted(self.legs),

@@ -2,7 +2,7 @@
 
 use super::commands::{Commands, Pass};
 use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, register, tell_unused};
-use super::fetch::Fetch;
+use super::fetch::{self, Fetch};
 use super::meeting::{Awaited, Meeting};
 use super::places::{Place, Places};
 use super::ports;
@@ -41,6 +41,10 @@ pub(super) struct DataConnections {
     latest: Option<Open>,
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
+    /// The client's end of the latest one in active mode: where it is, and how it is dialled.
+    client: Option<(SocketAddr, Arc<Tunnel>)>,
+    /// The dial to it before the transfer.
+    calling: Option<Calling>,
     /// The facts of the latest one's transfer.
     facts: Arc<Mutex<TransferFacts>>,
     /// Starts the flow of a data connection.
@@ -66,6 +70,9 @@ enum Source {
     /// From both, to these listeners.
     Both(Awaited),
 }
+
+/// The dial to a client, before its transfer: its address, or why it cannot be reached.
+type Calling = Pin<Box<dyn Future<Output = Result<SocketAddr, String>> + Send>>;
 
 /// Ends with the dial for a data connection.
 type Dialling = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -107,6 +114,8 @@ impl DataConnections {
             commands: Commands::new(legs, pass),
             latest: None,
             arriving: None,
+            client: None,
+            calling: None,
             facts: Arc::default(),
             start,
         })
@@ -134,8 +143,18 @@ impl DataConnections {
         self.places.clone()
     }
 
-    /// Serves the listener that waits, until it has to wait or its data connection has come, and looks at the dial for that one.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+    /// Serves the listener that waits, until it has to wait or its data connection has come, and looks at the dials. Returns how
+    /// [`Opening::Client`] ended, once it has.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Result<SocketAddr, String>> {
+        let called = match &mut self.calling {
+            None => None,
+            // The server's connection waits, so that the client is not dialled twice.
+            Some(calling) => match calling.as_mut().poll(cx) {
+                Poll::Pending => return None,
+                Poll::Ready(called) => Some(called),
+            },
+        };
+        self.calling = None;
         if let Some(open) = &mut self.latest {
             if let Poll::Ready(came) = open.serving.as_mut().poll(cx) {
                 let dialling = came.filter(|_| !matches!(open.source, Source::Client)).map(dialling);
@@ -146,6 +165,7 @@ impl DataConnections {
         if self.arriving.as_mut().is_some_and(|dialling| dialling.as_mut().poll(cx).is_ready()) {
             self.arriving = None;
         }
+        called
     }
 
     /// Whether the server's data connection has come, and is not yet dialled to the client.
@@ -157,7 +177,7 @@ impl DataConnections {
             Source::Fetched(begins) => *begins.borrow(),
             Source::Both(awaited) => awaited.have_come(),
         };
-        self.arriving.is_some() || self.latest.as_ref().is_some_and(has_come)
+        self.calling.is_some() || self.arriving.is_some() || self.latest.as_ref().is_some_and(has_come)
     }
 
     /// Returns the tunnel of a data connection from this side to `to`: the control connection's, turned round if the server
@@ -233,24 +253,52 @@ impl DataConnections {
         }
     }
 
-    /// Opens a data connection. Returns the address that is told to a side.
+    /// Opens a data connection. Returns the address that is told to a side. `None`: [`DataConnections::poll`] returns it.
     ///
     /// # Errors
     /// It cannot be opened. The text goes to the client.
-    pub(super) fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        let (latest, told) = match opening {
-            Opening::Listener { accept_from, dial } => self.open_listener(accept_from, dial)?,
-            Opening::Join { server, client } => self.join(server, client)?,
-            Opening::ForServer => self.open_for_server()?,
-            Opening::ForClient => return self.open_for_client(),
+    pub(super) fn open(&mut self, opening: Opening) -> Option<Result<SocketAddr, String>> {
+        let opened = match opening {
+            Opening::Listener { accept_from, dial } => self.open_listener(accept_from, dial),
+            Opening::Join { server, client } => self.join(server, client),
+            Opening::ForServer => self.open_for_server(),
+            Opening::ForClient => return Some(self.open_for_client()),
+            Opening::Client => {
+                let Some((client, tunnel)) = self.client.clone() else {
+                    return Some(Err("the client, which named no address".into()));
+                };
+                self.calling = Some(self.call(client, tunnel));
+                return None;
+            }
         };
-        self.latest = Some(latest);
-        Ok(told)
+        Some(opened.map(|(latest, told)| {
+            self.latest = Some(latest);
+            told
+        }))
+    }
+
+    /// Returns the dial to the client's end of the latest one. Its flow has begun if the server has come before the transfer. Then it is
+    /// the flow that dials.
+    fn call(&mut self, client: SocketAddr, tunnel: Arc<Tunnel>) -> Calling {
+        let (relay, facts, arriving) = (self.relay.clone(), self.facts.clone(), self.arriving.take());
+        let has_begun = self.latest.is_none();
+        Box::pin(async move {
+            if has_begun {
+                if let Some(arriving) = arriving {
+                    arriving.await;
+                }
+                return lock(&facts).undialled.clone().map_or(Ok(client), Err);
+            }
+            let stream =
+                fetch::dial(&relay, &tunnel, client).await.map_err(|failure| format!("{client}: {failure}"))?;
+            lock(&facts).client = Some((stream, client));
+            Ok(client)
+        })
     }
 
     /// Begins the next one. Closes what waits for the one before. Returns its place.
     fn begin_next(&mut self) -> Result<Place, String> {
-        (self.latest, self.facts) = (None, Arc::default());
+        (self.latest, self.facts, self.client) = (None, Arc::default(), None);
         self.places.one()
     }
 
@@ -260,7 +308,10 @@ impl DataConnections {
         let (data_listener, address) = self.listen(accept_from, &tunnel)?;
         let source = match accept_from {
             Side::Client => Source::Client,
-            Side::Server => Source::Server(data_listener.listener.clone()),
+            Side::Server => {
+                self.client = Some((dial, tunnel.clone()));
+                Source::Server(data_listener.listener.clone())
+            }
         };
         let prepared = self.prepare(accept_from, tunnel, place);
         Ok((Open { source, serving: Box::pin(data_listener.serve(prepared)) }, address))
@@ -268,10 +319,11 @@ impl DataConnections {
 
     fn join(&mut self, server: SocketAddr, client: SocketAddr) -> Result<(Open, SocketAddr), String> {
         let place = self.begin_next()?;
-        let from_server = self.data_tunnel(Side::Server, client);
+        let from_server = Arc::new(self.data_tunnel(Side::Server, client));
+        self.client = Some((client, from_server.clone()));
         let (begins, has_begun) = watch::channel(false);
         let fetch = Fetch {
-            prepared: self.prepare(Side::Server, Arc::new(from_server), place),
+            prepared: self.prepare(Side::Server, from_server, place),
             towards_server: self.data_tunnel(Side::Client, server),
             server,
             begins: has_begun,
@@ -298,7 +350,7 @@ impl DataConnections {
         Ok(address)
     }
 
-    /// Dials the client of a joined connection.
+    /// Begins the flow of a joined connection.
     pub(super) fn begin(&self) {
         if let Some(Open { source: Source::Fetched(begins), .. }) = &self.latest {
             begins.send_replace(true);
@@ -310,8 +362,15 @@ impl DataConnections {
         lock(&self.facts)
     }
 
-    /// Notes that the server says that the transfer does not have the latest one.
+    /// Notes that the server has refused the transfer. Closes the client's end.
+    pub(super) fn refused_transfer(&self) {
+        let mut facts = self.facts();
+        (facts.is_refused, facts.client) = (true, None);
+    }
+
+    /// Notes that the server says that the transfer does not have the latest one. Closes the client's end.
     pub(super) fn lacks_data(&self) {
+        self.facts().client = None;
         let listener = self.latest.as_ref().and_then(|open| match &open.source {
             Source::Server(listener) => Some(listener.clone()),
             Source::Both(awaited) => awaited.server.upgrade(),
@@ -385,8 +444,8 @@ mod tests {
     async fn replies_wait_for_a_data_connection_whose_both_sides_have_come_and_not_for_one_side() {
         for comes_first in [Side::Client, Side::Server] {
             let mut data = data_connections();
-            let for_server = data.open(Opening::ForServer).unwrap();
-            let for_client = data.open(Opening::ForClient).unwrap();
+            let for_server = data.open(Opening::ForServer).unwrap().unwrap();
+            let for_client = data.open(Opening::ForClient).unwrap().unwrap();
             let (first, second) =
                 if comes_first == Side::Client { (for_client, for_server) } else { (for_server, for_client) };
             let awaits = Data { come: 0, awaited: Some(Side::Server), has_room: true, is_arriving: false };
@@ -399,7 +458,7 @@ mod tests {
         // One that is dialled on both sides: once its transfer begins.
         let mut data = data_connections();
         let [server, client] = [8, 9].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        data.open(Opening::Join { server, client }).unwrap();
+        data.open(Opening::Join { server, client }).unwrap().unwrap();
         assert!(!data.is_arriving());
         data.begin();
         assert!(data.is_arriving());
@@ -410,7 +469,7 @@ mod tests {
         let mut data = data_connections();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = SocketAddr::from(([127, 0, 0, 1], 40_000));
-        data.open(Opening::Join { server: listener.local_addr().unwrap(), client }).unwrap();
+        data.open(Opening::Join { server: listener.local_addr().unwrap(), client }).unwrap().unwrap();
         let Open { mut serving, source: _source } = data.latest.take().unwrap();
         // The clock does not jump while a task is ready, so the dial has its time.
         for _ in 0..1000 {

@@ -8,6 +8,7 @@ use crate::leg::setup;
 use crate::leg::stream::{Stream, watched};
 use crate::live::client::Client;
 use crate::live::data_peer::{BeforeFin, DataPeer, Met, TransferFacts};
+use crate::lock::lock;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_core::ftp::{Refused, Rules, Side};
@@ -46,11 +47,12 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. `met` is the one with the other side, if it need
-    /// not be dialled. Returns a receiver that becomes true, or closes, when the dial to the other side has ended.
+    /// Starts the flow, in a task of its own. `accept` is the connection with `peer`. `met` is the one with the other side, if that
+    /// came to us, too. Returns a receiver that becomes true, or closes, when the dial to the other side has ended.
     pub(super) fn start(self, accept: Stream, peer: SocketAddr, met: Option<Met>) -> watch::Receiver<bool> {
         let Prepared { relay, tunnel, place, facts, commands, from, start } = self;
         let (has_dialled, dialled) = watch::channel(false);
+        let met = met.or_else(|| lock(&facts).client.take());
         let (address, is_server, met) = (peer, from == Side::Server, Mutex::new(met));
         let before_fin = BeforeFin::new(commands.passed());
         let client = Client::Data(Box::new(DataPeer { address, is_server, facts, has_dialled, met, before_fin }));

@@ -1,16 +1,16 @@
 //! Fetches the server's data connection in passive mode, for a client in active mode (`ftp.mode = "passive"`).
 //!
 //! ```text
-//! server   227 ─────────────── accepts ───────── 150 ─── the file ──>
-//! relay         dials the server                      dials the client: the flow begins
-//! client                                              accepts ─── the file ──>
+//! server   227 ─────────────── accepts ──────────────── RETR ── 150 ─── the file ──>
+//! relay         dials the server      dials the client               the flow begins
+//! client                         RETR ───── accepts                 ─── the file ──>
 //! ```
-//! The client is dialled only when the transfer begins. A transfer that the server refuses then leaves no flow behind that the
-//! client resets.
+//! The flow begins only when the transfer does. A transfer that the server refuses leaves none behind.
 
 use super::data_listener::{Prepared, patience};
 use crate::leg::stream::Stream;
 use crate::reach::connect::{self, Failure};
+use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_core::ftp::Side;
 use std::net::SocketAddr;
@@ -46,17 +46,11 @@ impl Fetch {
     }
 
     async fn fetch(&mut self) -> Option<Stream> {
-        let stream = self.dial().await.inspect_err(|failure| self.tell(failure)).ok()?;
+        let dialled = dial(&self.prepared.relay, &self.towards_server, self.server).await;
+        let stream = dialled.inspect_err(|failure| self.tell(failure)).ok()?;
         let begins = timeout(patience(Side::Server), self.begins.wait_for(|begins| *begins)).await;
         // The inner one fails only when the control connection is over, which drops this, too.
         begins.is_ok_and(|begins| begins.is_ok()).then_some(stream)
-    }
-
-    async fn dial(&self) -> Result<Stream, Failure> {
-        let (relay, tunnel) = (&self.prepared.relay, &self.towards_server);
-        let (stream, _) = connect::begin(relay, tunnel, self.server, &[])?;
-        connect::finish(relay, &stream, self.server, tunnel.connect_timeout).await?;
-        Ok(stream)
     }
 
     fn tell(&self, failure: &Failure) {
@@ -68,4 +62,14 @@ impl Fetch {
             warn!(tunnel = %name, server = %self.server, why = %failure, more, "cannot connect to the FTP server's data port");
         }
     }
+}
+
+/// Connects to `to`, as `tunnel` does.
+///
+/// # Errors
+/// It does not answer.
+pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, to: SocketAddr) -> Result<Stream, Failure> {
+    let (stream, _) = connect::begin(relay, tunnel, to, &[])?;
+    connect::finish(relay, &stream, to, tunnel.connect_timeout).await?;
+    Ok(stream)
 }

@@ -67,7 +67,7 @@ impl Client {
         }
     }
 
-    /// Takes the connection with the other side of an FTP data connection, if that side came to us, too.
+    /// Takes the connection with the other side of an FTP data connection, if there is one already.
     pub(crate) fn take_met(&self) -> Option<Met> {
         let Client::Data(peer) = self else { return None };
         lock(&peer.met).take()

@@ -22,9 +22,13 @@ pub(crate) struct TransferFacts {
     pub(crate) is_refused: bool,
     /// Whether the control connection ended while this data connection was the latest.
     pub(crate) is_over: bool,
+    /// The connection with a client in active mode, from its dial to the beginning of the flow.
+    pub(crate) client: Option<Met>,
+    /// Why the dial of the flow failed, if it did.
+    pub(crate) undialled: Option<String>,
 }
 
-/// A connection with the other side that came to us, too, and its peer.
+/// A connection with the other side that there is before the flow, and its peer.
 pub(crate) type Met = (Stream, SocketAddr);
 
 /// The peer of a data connection that came to us.
@@ -38,7 +42,7 @@ pub(crate) struct DataPeer {
     pub(crate) facts: Arc<Mutex<TransferFacts>>,
     /// Becomes true when the dial for it has connected, or when its flow has ended.
     pub(crate) has_dialled: watch::Sender<bool>,
-    /// The connection with the other side, until the flow takes it. `None` if the other side is dialled.
+    /// The connection with the other side, until the flow takes it. `None` if the flow dials it.
     pub(crate) met: Mutex<Option<Met>>,
     /// What the FIN of an upload waits for.
     pub(crate) before_fin: BeforeFin,

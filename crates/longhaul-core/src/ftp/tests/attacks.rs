@@ -374,11 +374,14 @@ fn names_are_printable_and_bounded() {
     let mut stage = Stage::new(&v4());
     stage.send(Side::Client, b"PORT 198,51,100,7,156,64\r\n");
     stage.tick();
-    stage.send(Side::Client, b"RETR \x1b[2Ja\0b\xff\xff \xc3\xa4.txt \r\n");
+    stage.send(Side::Server, b"200 ok\r\n");
+    let odd = b"RETR \x1b[2Ja\0b\xff\xff \xc3\xa4.txt \r\n";
+    stage.send(Side::Client, odd);
+    assert!(stage.to_server.ends_with(odd));
     stage.send(Side::Client, format!("stor {}\r\n", "\u{e4}".repeat(600)).as_bytes());
     let name = "\u{e4}".repeat(127);
     assert_eq!(
-        stage.end().events[1..],
+        stage.end().events[2..],
         ["transfer 1 RETR ?[2Ja?b? \u{e4}.txt".to_string(), format!("transfer 1 STOR {name}")]
     );
 }

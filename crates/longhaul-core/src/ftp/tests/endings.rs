@@ -166,6 +166,30 @@ fn a_wait_for_room_begins_anew_in_the_middle_of_a_reply() {
     assert_eq!((stage.now - stage.began).as_secs(), 120);
 }
 
+#[test]
+fn a_transfer_waits_for_the_dial_to_its_client_and_is_not_passed_if_the_client_leaves() {
+    for leaves in [false, true] {
+        let mut stage = Stage::greeted();
+        stage.send(Client, b"PORT 198,51,100,7,156,64\r\n");
+        stage.send(Server, b"200 ok\r\n");
+        stage.take();
+        stage.session.receive(Client, b"RETR f\r\nNOOP\r\n", false, stage.now);
+        assert_eq!(stage.session.poll(stage.now), Some(Action::Open(Opening::Client)));
+        stage.know(Data { awaited: Some(Server), has_room: true, is_arriving: true, ..Data::default() });
+        assert!(!stage.session.wants(Client) && !stage.session.wants(Server));
+        stage.tick_to(100);
+        assert_eq!(stage.take(), ["", ""]);
+        if leaves {
+            stage.break_off(Client, true);
+            assert_eq!((stage.caller.end, stage.take()), (Some(End::Broken), ["".into(), "".into()]));
+        } else {
+            stage.session.opened(Ok(([198, 51, 100, 7], 40_000).into()));
+            stage.settle();
+            assert_eq!(stage.take(), ["", r"RETR f\r\nNOOP\r\n"]);
+        }
+    }
+}
+
 /// The server says in one segment that a transfer begins and that it is over, and the client asks for the next one already.
 #[test]
 fn no_reply_overtakes_a_data_connection_and_no_command_closes_it() {

@@ -17,6 +17,7 @@ mod hidden;
 mod modes;
 mod properties;
 mod readers;
+mod transfers;
 
 use super::*;
 use std::net::{IpAddr, SocketAddr};
@@ -82,7 +83,7 @@ impl Caller {
 
     /// Returns the address of a listener, or why there is none.
     fn open(&mut self, opening: Opening) -> Result<SocketAddr, String> {
-        self.opened += u64::from(opening != Opening::ForClient);
+        self.opened += u64::from(!matches!(opening, Opening::ForClient | Opening::Client));
         let number = self.opened;
         let (event, side) = match opening {
             Opening::Listener { accept_from, dial } => {
@@ -91,6 +92,7 @@ impl Caller {
             Opening::Join { server, client } => (format!("join {number}, {server} and {client}"), Side::Server),
             Opening::ForServer => (format!("await {number} from server"), Side::Server),
             Opening::ForClient => (format!("meet {number} from client"), Side::Client),
+            Opening::Client => (format!("dial {number}"), Side::Client),
         };
         self.events.push(event);
         self.openings.push(opening);

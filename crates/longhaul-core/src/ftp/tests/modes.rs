@@ -18,6 +18,7 @@ fn a_server_is_asked_for_passive_mode_by_a_client_in_active_mode() {
         c: 200 PORT command successful
         * join 1, 192.0.2.2:30005 and 198.51.100.7:40000
         C: RETR f
+        * dial 1
         * transfer 1 RETR f
         S: 150 Opening.
         * begins

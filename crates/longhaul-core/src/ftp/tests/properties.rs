@@ -50,6 +50,7 @@ fn assert_allowed(rules: &Rules, stage: &Stage) {
             Opening::Join { server, client, .. } => {
                 (rules.mode == Mode::Passive, vec![(Side::Server, server), (Side::Client, client)])
             }
+            Opening::Client => (true, Vec::new()),
             Opening::ForServer | Opening::ForClient => (rules.mode == Mode::Active, Vec::new()),
         };
         assert!(is_of_mode, "{opening:?}");

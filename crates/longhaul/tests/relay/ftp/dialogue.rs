@@ -3,6 +3,7 @@
 use crate::ftp::servers::{Chain, Mode};
 use crate::harness::*;
 use serde_json::Value;
+use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
@@ -138,7 +139,12 @@ impl Control {
 
     /// Sends PORT with the address of `data`; returns the address that `server` gets.
     pub(crate) fn active_to(&self, server: &Control, data: &TcpListener) -> SocketAddr {
-        self.say(&format!("PORT {}", six(data.local_addr().unwrap())));
+        self.active_to_address(server, data.local_addr().unwrap())
+    }
+
+    /// The same with any address.
+    pub(crate) fn active_to_address(&self, server: &Control, data: SocketAddr) -> SocketAddr {
+        self.say(&format!("PORT {}", six(data)));
         let to = server.asked();
         server.say("200 ok");
         assert_eq!(self.line(), "200 ok");
@@ -340,4 +346,14 @@ pub(crate) fn assert_closed(address: SocketAddr) {
     wait_until("the data listener is closed", || {
         TcpStream::connect(address).is_err_and(|err| err.kind() == std::io::ErrorKind::ConnectionRefused)
     });
+}
+
+/// Returns a listener whose listen queue is full, and the connection in it. The kernel drops the SYN of the next one, which is sent again a
+/// second later.
+pub(crate) fn full() -> (TcpListener, TcpStream) {
+    let listener = server();
+    // A queue for one connection (listen(2)).
+    SockRef::from(&listener).listen(0).unwrap();
+    let in_the_queue = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener, in_the_queue)
 }

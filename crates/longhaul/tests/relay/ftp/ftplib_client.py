@@ -5,6 +5,7 @@ Lines on its input, in which NAME is a file of the server and FILE one of this h
 get NAME FILE     put FILE NAME
 resume NAME FILE  append FILE NAME      get or put the rest of a file whose beginning is there
 stream NAME -                           gets a file to the standard output
+missing NAME -                          asks for a file that is missing
 abort NAME telnet|plain                 gets the first bytes of a file, and aborts
 """
 
@@ -44,6 +45,11 @@ def obey(ftp, verb, source, target):
             rest = ftp.size(target)
             file.seek(rest)
             ftp.storbinary("STOR " + target, file, rest=rest)
+    elif verb == "missing":
+        try:
+            ftp.retrbinary("RETR " + source, sys.stdout.buffer.write)
+        except ftplib.error_perm as err:
+            print(err)
     elif verb == "abort":
         abort(ftp, source, target == "telnet")
     else:

@@ -3,6 +3,7 @@
 //! that the tests stay fast; the scenarios of the lab carry long ones.
 
 mod control;
+mod dialled;
 pub(crate) mod dialogue;
 pub(crate) mod flows;
 mod killed;

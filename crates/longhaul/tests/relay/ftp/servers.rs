@@ -218,6 +218,24 @@ impl Client {
         given(&mut command, &input).wait_with_output().unwrap()
     }
 
+    /// Asks for a file that is missing, and then, in the same session, gets `name` to `file`.
+    pub(crate) fn get_behind_missing(self, mode: Mode, to: SocketAddr, name: &str, file: &Path) -> Output {
+        let jobs = [Job::Get("missing".into(), "/dev/null".into()), Job::Get(name.into(), file.into())];
+        let input = format!("missing missing -\nget {name} {}\n", file.display());
+        match self {
+            Client::Curl => {
+                let mut curl = curl(mode);
+                curl.args(["-o", "/dev/null", &url(to, "missing"), "-o"]).arg(file).arg(url(to, name)).output().unwrap()
+            }
+            Client::Lftp => {
+                let commands = lines(&jobs, "get NAME -o FILE", "", "");
+                lftp(mode, to, &format!("set cmd:fail-exit no\n{commands}")).output().unwrap()
+            }
+            Client::Tnftp => self.run(mode, to, &jobs),
+            Client::Ftplib => given(&mut ftplib(mode, to), &input).wait_with_output().unwrap(),
+        }
+    }
+
     /// Starts to fetch `name` to `file`, so slowly that it does not end within a test. Not for ftplib.
     pub(crate) fn fetch_slowly(self, mode: Mode, to: SocketAddr, name: &str, file: &Path) -> Child {
         self.move_slowly(mode, to, "get", [name, file.to_str().unwrap()])
