@@ -12,6 +12,7 @@ mod idle;
 pub(crate) mod iperf3;
 mod mix;
 pub(crate) mod raw;
+mod redis;
 mod request;
 mod resets;
 pub(crate) mod row;
@@ -35,6 +36,8 @@ pub(crate) const ROWS: &[Kind] = &[
     mix::MIX,
     connections::CONNECTIONS,
     idle::IDLE,
+    redis::REDIS,
+    redis::REDIS_PIPELINE,
     resets::RESETS,
 ];
 
