@@ -126,7 +126,11 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     // Every arm may be dropped at any await. Dropping a dial closes its socket.
     let dialled = tokio::select! {
         dialled = dial::dial(relay, tunnel, chosen, accept, &header) => dialled,
-        () = accept.failed() => return Err(How::Reset(Leg::Accept)),
+        () = accept.failed() => {
+            // What came before the reset is still there. It tells a prober that gave up from a client.
+            answer::take_probe(flow, accept).await;
+            return Err(How::Reset(Leg::Accept));
+        }
         how = flow.cut.given() => return Err(how),
     };
     match dialled {

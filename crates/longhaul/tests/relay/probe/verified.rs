@@ -4,6 +4,7 @@ use crate::harness::*;
 use crate::probe::verify::{preface, report, verdict};
 use longhaul_core::wire::answer::Next;
 use serde_json::Value;
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -201,6 +202,31 @@ fn a_probe_whose_dial_fails_is_no_warning_on_any_relay() {
     }
     reset_by(far_port.address());
     assert_eq!(far.wait_log("dial failed")["more"], 0, "a client was reset");
+}
+
+/// A prober has less patience than a dial of several addresses.
+#[test]
+fn a_probe_that_ends_before_the_dial_has_no_line() {
+    let silent = Silent::new();
+    let port = Port::reserve("127.0.0.1");
+    let far = far_relay(&port, silent.address());
+    let lines = RefCell::new(Vec::new());
+    let has_flows = |flows: u64| {
+        lines.borrow_mut().extend(far.lines_to_counters());
+        lines.borrow().last().expect("the counters")["flows_now"] == flows
+    };
+    let gone = |bytes: &[u8]| {
+        let mut client = patient(TcpStream::connect(port.address()).unwrap());
+        client.write_all(bytes).unwrap();
+        wait_until("the flow dials", || has_flows(1));
+        reset(client);
+        wait_until("the flow ends", || has_flows(0));
+    };
+    gone(&preface(0).bytes());
+    gone(b"a client");
+    let ended = lines.take().into_iter().filter(|line| line["message"] == "flow ended");
+    let ended: Vec<Value> = ended.map(|line| line["flow"].clone()).collect();
+    assert_eq!(ended, [2], "the probe's flow has a line, too");
 }
 
 #[test]
