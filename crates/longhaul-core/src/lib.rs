@@ -9,6 +9,7 @@
 //! opening       what the first bytes are
 //! proxy_header  reads and writes the client's address
 //! next_hop      which hop is dialled first, and which may be dialled at all
+//! loops         whether a tunnel's flows come back to it
 //! names         how long the addresses of a name serve
 //! pump          what one direction of a flow does next
 //! low_water     how many bytes it waits for
@@ -35,6 +36,7 @@ pub mod caps;
 pub mod closing;
 pub mod ftp;
 pub mod health;
+pub mod loops;
 pub mod low_water;
 pub mod names;
 pub mod next_hop;

@@ -11,6 +11,7 @@
 //! A reload may leave fewer permits than there are flows. No flow is touched then. No tunnel gets another permit until
 //! enough flows have ended.
 
+use crate::loops::MAX_LOOPED;
 use std::collections::BTreeMap;
 
 /// Permits of the process, and the tunnels that share them.
@@ -232,9 +233,10 @@ impl Permits {
 
     /// Counts a flow of `tunnel`, which has its permit, as one whose client is a next hop of the tunnel. The tunnel
     /// itself may have caused such a flow. Returns false, and does not count it, when the tunnel has a quarter of the
-    /// permits, or 1,024, in such flows already.
-    pub fn take_from_next_hop(&mut self, tunnel: TunnelId) -> bool {
-        let max = (self.all / 4).clamp(1, MAX_FROM_NEXT_HOPS);
+    /// permits, or 1,024, in such flows already, and if it is known that they are the tunnel's own (`is_loop`) at
+    /// [`MAX_LOOPED`].
+    pub fn take_from_next_hop(&mut self, tunnel: TunnelId, is_loop: bool) -> bool {
+        let max = (self.all / 4).clamp(1, if is_loop { MAX_LOOPED } else { MAX_FROM_NEXT_HOPS });
         let Some(tunnel) = self.tunnels.get_mut(&tunnel).filter(|tunnel| tunnel.from_next_hops < max) else {
             return false;
         };
@@ -385,13 +387,22 @@ mod tests {
             let (mut permits, ids) = permits(all, 2);
             flood(&mut permits, ids[0]);
             for round in 0..3 {
-                let noted = (0..max + 2).filter(|_| permits.take_from_next_hop(ids[0])).count();
+                let noted = (0..max + 2).filter(|_| permits.take_from_next_hop(ids[0], false)).count();
                 assert_eq!(noted, max, "{all} permits, round {round}");
-                assert!(permits.take_from_next_hop(ids[1]), "each tunnel for itself");
+                assert!(permits.take_from_next_hop(ids[1], false), "each tunnel for itself");
                 permits.give_back_from_next_hop(ids[1]);
                 (0..max).for_each(|_| permits.give_back_from_next_hop(ids[0]));
             }
         }
+    }
+
+    #[test]
+    fn a_loop_has_16_flows_and_those_from_before_count() {
+        let (mut permits, ids) = permits(7500, 1);
+        flood(&mut permits, ids[0]);
+        assert_eq!((0..20).filter(|_| permits.take_from_next_hop(ids[0], true)).count(), MAX_LOOPED);
+        assert!(permits.take_from_next_hop(ids[0], false), "it is not known any more");
+        assert!(!permits.take_from_next_hop(ids[0], true));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::live::client::Client;
 use crate::live::flow::Flow;
 use crate::live::how::{Broken, How};
 use crate::probe::answer;
+use crate::probe::loop_test;
 use crate::reach::dial;
 use crate::reach::dial::{Dialled, NotDialled};
 use crate::reach::proxy_out::Header;
@@ -22,6 +23,7 @@ use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::time::sleep;
 use tracing::{debug, warn};
 
 /// Dials for the accepted connection, carries every byte, and logs how the flow ended. The dial starts before a byte is
@@ -102,6 +104,7 @@ impl Drop for Live {
         if let Some((hop, _)) = self.flow.next_hop() {
             self.tunnel.hops.ended(hop);
         }
+        loop_test::ended(&self.tunnel, &self.flow);
         self.relay.registry.remove(&self.flow);
         self.tunnel.counters.uncount(|counters| &counters.flows_now);
     }
@@ -113,6 +116,9 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     if let Some((stream, address)) = flow.client.take_met() {
         tunnel.hops.claim(&tunnel.counters, &tunnel.settings, 0).answered(Duration::ZERO);
         return Ok(connected(live, Dialled { stream, hop: 0, address, early: 0 }));
+    }
+    if let Some(pause) = loop_test::look(relay, tunnel, flow) {
+        sleep(pause).await;
     }
     let header = Header::of(flow);
     if let Some(how) = answer::answer_undialled(relay, flow, accept).await {

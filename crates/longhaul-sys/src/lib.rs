@@ -3,7 +3,7 @@
 //!
 //! [`splice`] moves bytes, [`sockopt`] sets and reads socket options, [`tcp_info`] reads the kernel's state of a
 //! connection, [`hangups`] reports FIN and close, [`icmp`] tells which host sent an ICMP error, [`route`] queries the routing
-//! tables, [`limits`] reads the limits of the process, [`activation`] takes the sockets that systemd opened, [`unix`] makes
+//! tables, [`sockets`] finds a connection of this host, [`limits`] reads the limits of the process, [`activation`] takes the sockets that systemd opened, [`unix`] makes
 //! the control socket. For the lab, [`netns`] creates namespaces, [`tun`] creates network devices that vanish with the
 //! process, and [`process`] has the calls of a background process.
 //! Every failure is a [`SysError`]: the call, its argument, the errno and a hint.
@@ -16,6 +16,7 @@ pub mod limits;
 pub mod netns;
 pub mod process;
 pub mod route;
+pub mod sockets;
 pub mod sockopt;
 pub mod splice;
 pub mod tcp_info;

@@ -1,6 +1,7 @@
 //! The facts that the rules read: plain values, each with its time or its age.
 
 use super::stage::Trouble;
+use crate::loops::Doubtful;
 use crate::next_hop::HopView;
 use crate::permits::Full;
 use std::borrow::Cow;
@@ -86,6 +87,8 @@ pub struct TunnelFacts<'a> {
     pub gone_address: Option<GoneAddress>,
     /// Its next hops.
     pub hops: &'a [HopFacts],
+    /// The client whose flows may be the tunnel's own, come back through another relay. `None` without one.
+    pub looped: Option<Doubtful>,
     /// The wait of its clients in the listen queue. `None` while none waits.
     pub waiting: Option<Wait>,
     /// The latest problem of its FTP data connections. `None` if there was none lately.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::loops::{Doubtful, Sign};
 use crate::next_hop::{Availability, HopView};
 use crate::permits::Full;
 use std::time::{Duration, SystemTime};
@@ -334,6 +335,23 @@ fn each_other_rule_has_its_stage_its_health_and_its_remedy() {
         let of_queue = found(TunnelFacts { waiting, ..TunnelFacts::default() });
         assert_eq!(of_queue, (Stage::Resources, Health::Stalled, want));
     }
+}
+
+#[test]
+fn flows_that_may_come_back_are_doubtful_and_the_problem_says_how_that_shows() {
+    let said = |sign| {
+        let looped = Some(Doubtful { from: "10.20.20.20".parse().unwrap(), sign, age: Duration::from_secs(7) });
+        let (text, health, since) = only(&of_one(TunnelFacts { looped, ..TunnelFacts::default() })).unwrap();
+        assert_eq!((health, since), (Health::Doubtful, at(NOW - 7)));
+        text
+    };
+    let of_address = "10.20.20.20 is this tunnel's next hop, and connects to it: does its `to` lead back here?";
+    assert_eq!(said(Sign::NextHop), of_address);
+    let of_test = "a connection to the next hop came back from 10.20.20.20: does its `to` lead back here?";
+    assert_eq!(said(Sign::Returns), of_test);
+    let of_probe =
+        "flows go round in a loop: 10.20.20.20 connects to 10.10.10.20:6000, which is this tunnel; change its `to`";
+    assert_eq!(said(Sign::Loop("10.10.10.20:6000".parse().unwrap())), of_probe);
 }
 
 #[test]

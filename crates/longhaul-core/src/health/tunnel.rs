@@ -4,6 +4,7 @@ use super::facts::{At, DataFacts, GoneAddress, TunnelFacts, Wait};
 use super::problem::{Health, Problem};
 use super::stage::Stage;
 use super::{hops, probes};
+use crate::loops::{Doubtful, Sign};
 use crate::permits::Full;
 
 /// A rule about a tunnel.
@@ -21,6 +22,7 @@ const RULES: &[Rule] = &[
     Rule::One(hops::refused_checks),
     Rule::One(hops::unanswered_names),
     Rule::One(hops::absent_names),
+    Rule::One(looped_flows),
     Rule::One(waiting_clients),
     Rule::One(data_connections),
     Rule::One(probes::broken_stage),
@@ -42,6 +44,20 @@ fn gone_listener(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
     let evidence = format!("{ip} is not an address of this host any more");
     let remedy = "add it again, or write accept = { freebind = true } if keepalived moves it";
     Some(Problem::new(Stage::Listener, Health::Broken, since, evidence).with(remedy))
+}
+
+/// Returns the problem of flows that may come back, and then use up permits until they are refused. They are not served.
+fn looped_flows(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
+    let Doubtful { from, sign, age } = tunnel.looped?;
+    let question = "does its `to` lead back here?";
+    let (evidence, remedy) = match sign {
+        Sign::NextHop => (format!("{from} is this tunnel's next hop, and connects to it"), question),
+        Sign::Returns => (format!("a connection to the next hop came back from {from}"), question),
+        Sign::Loop(to) => {
+            (format!("flows go round in a loop: {from} connects to {to}, which is this tunnel"), "change its `to`")
+        }
+    };
+    Some(Problem::new(Stage::NextHop, Health::Doubtful, at.before(age), evidence).with(remedy))
 }
 
 /// Returns the problem of clients that wait, because the tunnel may not have another flow. They are served when a flow ends.

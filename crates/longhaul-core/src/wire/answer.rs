@@ -34,7 +34,7 @@
 //! | 48 | 4 | time that the dial took, in µs |
 //! | 52 | 4 | round-trip time of the dial leg in µs, 0 if unknown |
 //! | 56 | 4 | number of bytes that the relay will echo |
-//! | 60 | .. | four texts, each one byte of length and then UTF-8: host name, version, next hop, reason of a failure |
+//! | 60 | .. | four texts, each one byte of length and then UTF-8: host name, version, next hop, and the reason of a failure or our end of the connection to the next hop |
 //!
 //! A receipt:
 //!
@@ -146,7 +146,8 @@ pub struct Report {
     pub version: String,
     /// The address that it dialled; empty if none answered.
     pub next_hop: String,
-    /// Why the dial failed; empty if it did not.
+    /// Why the dial failed. If it did not, the address of the relay's own end of that connection, by which the prober finds it if it
+    /// comes back. Empty if nothing was dialled, and from older relays.
     pub why: String,
 }
 

@@ -7,6 +7,7 @@ use crate::flow;
 use crate::leg::accept_loop::{self, Admission};
 use crate::leg::setup::{self, failed};
 use crate::leg::stream::Stream;
+use crate::lock::lock;
 use crate::state::listening::Listening;
 use crate::state::permits::Permit;
 use crate::state::served_tunnel::ServedTunnel;
@@ -214,18 +215,23 @@ fn is_allowed(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr) -> bool {
     false
 }
 
-/// Whether the client is a next hop of the tunnel, and too many flows have such clients already. Such a client may be
-/// another relay that dials the flows of this one. Its reset travels all the way round, and every flow of the loop
-/// ends.
+/// Whether the client is a next hop of the tunnel, or sends the tunnel's own flows back to it, and too many flows have such clients
+/// already. Its reset travels all the way round, and every flow of the loop ends.
 fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
-    if !relay.tunnels.loop_guard.is_next_hop(&tunnel.settings, peer.ip()) || permit.note_next_hop() {
+    let (from, now) = (peer.ip().to_canonical(), Instant::now());
+    let is_loop = lock(&tunnel.loops).is_loop(from, now);
+    if !is_loop && !relay.tunnels.loop_guard.is_next_hop(&tunnel.settings, from) {
+        return false;
+    }
+    lock(&tunnel.loops).comes_from(from, now);
+    if permit.note_next_hop(is_loop) {
         return false;
     }
     tunnel.counters.count(|counters| &counters.refused);
     tunnel.counters.count(|counters| &counters.not_allowed);
     let name = &tunnel.settings.name;
-    if let Some(more) = relay.lines.refused.pass(name, Instant::now()) {
-        warn!(tunnel = %name, %peer, more, "refused: too many flows from this tunnel's own next hop; \
+    if let Some(more) = relay.lines.refused.pass(name, now) {
+        warn!(tunnel = %name, %peer, is_loop, more, "refused: too many flows from this tunnel's own next hop; \
             do two relays point at each other?");
     }
     true

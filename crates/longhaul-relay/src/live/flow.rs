@@ -15,7 +15,7 @@ use crate::live::tally::{Rates, Tally};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -214,6 +214,26 @@ impl Flow {
     /// Returns the address of the proxy that named the client. `None` for a client that connected to us.
     pub(crate) fn proxy(&self) -> Option<SocketAddr> {
         self.client.via().map(|via| via.proxy)
+    }
+
+    /// Returns the address at the far end of the accept leg.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.proxy().unwrap_or(self.client.address())
+    }
+
+    /// Whether `from` connected to the tunnel's listener for it. No own probe and no FTP data connection is such a flow.
+    pub(crate) fn began_by(&self, from: IpAddr) -> bool {
+        !self.client.is_own() && !self.client.is_data() && self.peer().ip().to_canonical() == from
+    }
+
+    /// Whether its client has had bytes from the next hop, other than the answers to a probe.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.carried(Leg::Dial) > 0 && !self.is_probe()
+    }
+
+    /// Whether the FIN of `source` was passed on.
+    pub(crate) fn has_passed_fin(&self, source: Leg) -> bool {
+        self.marks.load(Relaxed) & (1 << source.index()) != 0
     }
 
     /// Returns the address that the client connected to: by the PROXY header, or our end of the accept leg. `None` when

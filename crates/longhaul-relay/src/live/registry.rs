@@ -12,6 +12,7 @@ use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::Tunnel;
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 /// The live flows of the process.
@@ -118,6 +119,23 @@ impl Registry {
         from
     }
 
+    /// Returns up to `max` of the newest live flows of the tunnel with these counters that `from` began, the newest first. Looks only
+    /// at the newest [`WINDOW`] flows of the process.
+    pub(crate) fn newest(&self, counters: &Arc<Counters>, from: IpAddr, max: usize) -> Vec<Arc<Flow>> {
+        let is_it = |flow: &&Arc<Flow>| Arc::ptr_eq(&flow.counters, counters) && flow.began_by(from);
+        lock(&self.lists).flows.values().rev().take(WINDOW).filter(is_it).take(max).cloned().collect()
+    }
+
+    /// Returns the live flows of the process from number `from` on.
+    pub(crate) fn since(&self, from: u64) -> Vec<Arc<Flow>> {
+        lock(&self.lists).flows.range(from..).map(|(_, flow)| flow.clone()).collect()
+    }
+
+    /// Returns the number of the newest flow that has begun.
+    pub(crate) fn last(&self) -> u64 {
+        lock(&self.lists).last
+    }
+
     /// Cuts one flow. Returns whether it exists.
     pub(crate) fn kill(&self, number: u64) -> bool {
         let flow = lock(&self.lists).flows.get(&number).cloned();
@@ -160,6 +178,9 @@ impl Registry {
         taken
     }
 }
+
+/// Number of the newest flows among which those of one source are looked for. That takes some microseconds.
+const WINDOW: usize = 64;
 
 /// Number of flows that a view takes from the map under one lock, which lasts some microseconds.
 const CHUNK: usize = 256;

@@ -383,6 +383,7 @@ fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> 
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let dialled = flow.next_hop().map(|(_, address)| address.to_string());
+    let from = dial.and_then(|dial| SockRef::from(dial).local_addr().ok()).and_then(|from| from.as_socket());
     Report {
         dial: if dial.is_some() { Dial::Connected } else { Dial::NotDialled },
         clock_us: u64::try_from(clock.as_micros()).unwrap_or(u64::MAX),
@@ -392,6 +393,7 @@ fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> 
         name: name.trim().into(),
         version: env!("CARGO_PKG_VERSION").into(),
         next_hop: dialled.unwrap_or_default(),
+        why: from.map(|from| from.to_string()).unwrap_or_default(),
         ..bare_report(preface, next)
     }
 }

@@ -1,9 +1,10 @@
-//! Probes of a path: answers those of others, and makes the daemon's own.
+//! Probes of a path: answers those of others, makes the daemon's own, and finds flows that come back.
 //!
 //! Enters: the first bytes of a flow, or a tunnel whose path the daemon checks. Leaves: an answered probe, a preface that is
 //! passed on to the next relay, or the latest result of the daemon's own probe.
 //! May use: `reach` and what is below it.
 
 pub(crate) mod answer;
+pub(crate) mod loop_test;
 mod proof;
 pub(crate) mod verifier;

@@ -131,10 +131,10 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Records that the flow's client is a next hop of its tunnel. Returns false when too many flows have such clients
-    /// already.
-    pub(crate) fn note_next_hop(&mut self) -> bool {
-        self.is_from_next_hop = self.of.all.book().take_from_next_hop(self.of.tunnel);
+    /// Records that the flow's client is a next hop of its tunnel, or sends flows of the tunnel back to it (`is_loop`). Returns false
+    /// when too many flows have such clients already.
+    pub(crate) fn note_next_hop(&mut self, is_loop: bool) -> bool {
+        self.is_from_next_hop = self.of.all.book().take_from_next_hop(self.of.tunnel, is_loop);
         self.is_from_next_hop
     }
 
@@ -259,7 +259,7 @@ mod tests {
         relay.tunnels.set(vec![tunnel.clone()]);
         for round in 0..3 {
             let mut permits: Vec<Permit> = (0..100).map(|_| tunnel.try_enter().unwrap()).collect();
-            let noted = permits.iter_mut().map(Permit::note_next_hop).filter(|noted| *noted).count();
+            let noted = permits.iter_mut().map(|permit| permit.note_next_hop(false)).filter(|noted| *noted).count();
             assert_eq!(noted, 93, "a quarter, round {round}");
         }
     }

@@ -10,9 +10,10 @@ use crate::state::listening::Listening;
 use crate::state::permits::{Permit, Permits, Spare, TunnelPermits};
 use crate::state::waiting::WaitingClients;
 use longhaul_config::{Protocol, Tunnel};
+use longhaul_core::loops::Watch;
 use longhaul_core::permits::Full;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 use tracing::{info, warn};
 
@@ -32,6 +33,8 @@ pub(crate) struct ServedTunnel {
     pub(crate) hops: Arc<Hops>,
     /// The latest problem of its FTP data connections.
     pub(crate) data_problem: Arc<DataProblem>,
+    /// Whether its flows come back to it through another relay.
+    pub(crate) loops: Arc<Mutex<Watch>>,
     /// Its part of the permits, and the sources of its flows.
     pub(super) permits: Arc<TunnelPermits>,
     /// Clients that wait for a permit.
@@ -52,6 +55,7 @@ impl ServedTunnel {
             counters: Counters::of_tunnel(all),
             hops: Arc::default(),
             data_problem: Arc::default(),
+            loops: Arc::default(),
             permits: TunnelPermits::open(permits),
             waiting_clients: Arc::default(),
             needed: None,
@@ -63,7 +67,9 @@ impl ServedTunnel {
     pub(crate) fn with(&self, settings: Arc<Tunnel>, listener: &Arc<Listening>) -> ServedTunnel {
         let history = settings.verify.map(|_| self.history.clone().unwrap_or_default());
         let (needed, listener) = (listener.needed_address(), Arc::downgrade(listener));
-        ServedTunnel { settings, listener, history, needed, ..self.clone() }
+        // Other next hops may lead elsewhere.
+        let loops = if settings.to == self.settings.to { self.loops.clone() } else { Arc::default() };
+        ServedTunnel { settings, listener, history, needed, loops, ..self.clone() }
     }
 
     /// Returns this tunnel without a listener.

@@ -4,6 +4,7 @@ use crate::live::counters::{CounterValues, Counters};
 use crate::live::distributions::Distributions;
 use crate::live::registry::Registry;
 use crate::live::verified::VerifyView;
+use crate::lock::lock;
 use crate::names::Names;
 use crate::state::load::TunnelLoad;
 use crate::state::loop_guard::LoopGuard;
@@ -11,10 +12,11 @@ use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::Tunnel;
 use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, Wait};
+use longhaul_core::loops::Doubtful;
 use longhaul_sys::route::takes_foreign;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 use tokio::sync::watch;
 use tracing::info;
 
@@ -42,6 +44,8 @@ pub struct TunnelView {
     pub gone_address: Option<GoneAddress>,
     /// The state of each next hop, in the order of `to`.
     pub hops: Vec<HopFacts>,
+    /// The client whose flows may be the tunnel's own, come back through another relay.
+    pub looped: Option<Doubtful>,
     /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
     pub waiting: Option<Wait>,
     /// The latest problem of its FTP data connections. `None` if there was none lately.
@@ -148,12 +152,24 @@ impl Tunnels {
             settings: settings.clone(),
             gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
             hops: hops.view(settings, &self.names),
+            looped: self.looped(tunnel, Instant::now()),
             waiting: waiting_clients.view(),
             data_problem: data_problem.view(),
             probes: history.as_ref().map(|history| history.view()),
             distributions: counters.distributions.clone(),
             counters: counters.clone(),
         }
+    }
+
+    /// Returns the client whose flows may be those of `tunnel`, unless one of its live flows is answered by now.
+    fn looped(&self, tunnel: &ServedTunnel, now: Instant) -> Option<Doubtful> {
+        let doubt = lock(&tunnel.loops).view(now)?;
+        let flows = self.registry.newest(&tunnel.counters, doubt.from, usize::MAX);
+        if flows.iter().any(|flow| flow.is_answered()) {
+            lock(&tunnel.loops).clear(doubt.from, now);
+            return None;
+        }
+        Some(doubt)
     }
 
     /// Returns the counters of each tunnel of `views`, with the bytes of its live and ended flows.

@@ -16,6 +16,8 @@ pub struct Findings {
     pub relays: Vec<Relay>,
     /// The payload that came back.
     pub echo: Option<Echo>,
+    /// The tunnel's own address, if a relay has connected to it for this probe: the tunnels lead in a loop.
+    pub came_back: Option<SocketAddr>,
     /// Whether a relay has asked for a proof, and the prober has no key.
     pub lacks_key: bool,
     /// Where the path ends. `None` if it is whole.

@@ -8,10 +8,12 @@ use ipnet::IpNet;
 use longhaul_config::Tunnel;
 use longhaul_core::health::{Cause, Stage, Trouble};
 use longhaul_core::proxy_header;
+use longhaul_core::reload::covers_same;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
 use longhaul_core::wire::probe::{Nonce, Preface};
 use longhaul_core::wire::proof::{Challenge, Key};
 use longhaul_sys::route::{RouteSocket, with_zone};
+use longhaul_sys::sockets::has_connection;
 use longhaul_units::{Rate, show_duration};
 use socket2::SockRef;
 use std::future::pending;
@@ -20,13 +22,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// A probe to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The tunnel's listener.
+    /// The address to connect to: the tunnel's listener, or one of its next hops.
     pub address: SocketAddr,
+    /// The address of the tunnel's listener, as configured.
+    pub listen: SocketAddr,
     /// Networks that the tunnel admits; empty means everybody.
     pub allow: Vec<IpNet>,
     /// Bytes before the preface: a PROXY header for a tunnel with `proxy_in`.
@@ -65,6 +69,7 @@ impl Plan {
         let (echo_bytes, payload_time) = payload(echo_bytes, tunnel.lowest_cap());
         Plan {
             address: with_zone(SocketAddr::new(ip, tunnel.listen.port()), tunnel.accept.bind_device()),
+            listen: tunnel.listen,
             allow: tunnel.allow.clone(),
             header: tunnel.proxy_in.map(|accepts| proxy_header::write_own(accepts.version())).unwrap_or_default(),
             key: None,
@@ -91,6 +96,7 @@ impl Plan {
     pub(crate) fn of_next_hop(tunnel: &Tunnel, address: SocketAddr, total: Duration) -> Plan {
         Plan {
             address,
+            listen: tunnel.listen,
             allow: Vec::new(),
             header: tunnel.proxy_out.map(proxy_header::write_own).unwrap_or_default(),
             key: None,
@@ -230,7 +236,9 @@ async fn converse(
             }
         };
         let clock_ahead_us = i64::try_from(report.clock_us).unwrap_or(i64::MAX).saturating_sub(clock_us());
-        let (next, trouble) = (report.next, trouble_of(&report, at));
+        findings.came_back = comes_back(plan, &report).await;
+        let (next, trouble) =
+            (report.next, findings.came_back.map(|to| round(to, at)).or_else(|| trouble_of(&report, at)));
         findings.relays.push(Relay { report, after: sent.elapsed(), clock_ahead_us });
         match (trouble, next) {
             (Some(trouble), _) => return Err(trouble),
@@ -344,6 +352,26 @@ fn explain_end(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Troubl
         None => trouble.why += "; see the log of this relay",
     }
     trouble
+}
+
+/// Returns the address of the plan's tunnel to which the relay with this report has connected for the probe, if it has. The addresses
+/// alone do not tell that: another site may have the same ones. So the connection must be one of this host, too.
+async fn comes_back(plan: &Plan, report: &Report) -> Option<SocketAddr> {
+    let to: SocketAddr = report.next_hop.parse().ok().filter(|_| report.dial == Dial::Connected)?;
+    let from = report.why.parse().ok().filter(|_| covers_same(plan.listen, to))?;
+    for _ in 0..LOOKS {
+        if has_connection(to, from) {
+            return Some(to);
+        }
+        sleep(BETWEEN_LOOKS).await;
+    }
+    None
+}
+
+/// Returns the trouble that the relay `at` has connected to the tunnel at `to`.
+fn round(to: SocketAddr, at: usize) -> Trouble {
+    let why = format!("the probe came back: this relay connects to {to}, which is this tunnel; change its `to`");
+    Trouble { stage: Stage::Relay(at), cause: Cause::Failed, why, is_certain: true }
 }
 
 /// Returns the trouble that the relay `at` reports, if it does.
@@ -460,6 +488,10 @@ fn clock_us() -> i64 {
 
 /// Number of times that a probe is made when its connection ends without the report that is due.
 const MAX_TRIES: u32 = 3;
+
+/// Number of looks for a connection that has come back, and the time between them: its last packet may be late.
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Least number of bytes of an echo.
 pub const MIN_ECHO_BYTES: u32 = 1024;

@@ -29,6 +29,7 @@ pub(super) fn judge(source: &Source, status: &Status, at: At, tunnels: &[TunnelV
         name: &tunnel.settings.name,
         gone_address: tunnel.gone_address,
         hops: &tunnel.hops,
+        looped: tunnel.looped,
         waiting: tunnel.waiting,
         data_problem: tunnel.data_problem.as_ref(),
         probes: tunnel.probes.as_ref().map(|view| &view.facts),

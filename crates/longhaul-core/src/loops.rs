@@ -1,0 +1,214 @@
+//! Watches a tunnel for flows that come back to it through another relay.
+//!
+//! ```text
+//! a client is a next hop of the tunnel ────────────────────────────────> doubt
+//! more than 16 flows of a source, none answered ──> a test: do they return? ──> doubt ──> a probe: a loop
+//! a flow of the source is answered, or a test finds that none returns ──> no doubt
+//! ```
+//! A host may be client and next hop at once, and many clients may share one address. So neither is a loop before a probe has
+//! found one. Until then, dials for the source are [slowed](Watch::is_slowed): a loop makes one flow after another, and so it
+//! grows by few flows, while flows of other clients begin side by side and lose only [`SLOWED_BY`] each.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// What is known of the source whose flows may come back to a tunnel. One source at a time.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// The source that somebody tests, and the time until which its dials are slowed.
+    tested: Option<(IpAddr, Instant)>,
+    doubt: Option<Doubt>,
+    /// The last source of which a flow was answered, or none came back, and when.
+    cleared: Option<(IpAddr, Instant)>,
+}
+
+#[derive(Clone, Debug)]
+struct Doubt {
+    from: IpAddr,
+    sign: Sign,
+    since: Instant,
+    /// Time of the last connection that shows it.
+    last: Instant,
+}
+
+/// What shows that a tunnel's flows may come back to it. The surer one is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sign {
+    /// A client is a next hop of the tunnel.
+    NextHop,
+    /// A connection to the next hop came back, as far as one without a byte can tell.
+    Returns,
+    /// A probe came back: the next hop has made a connection for it to this address, which is the tunnel's own.
+    Loop(SocketAddr),
+}
+
+/// A doubt about a tunnel, for views.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubtful {
+    /// The client whose flows may be the tunnel's own.
+    pub from: IpAddr,
+    /// What shows it.
+    pub sign: Sign,
+    /// Time since the first sign.
+    pub age: Duration,
+}
+
+impl Watch {
+    /// Records that the client `from` is a next hop of the tunnel, or that its flow was refused because of a loop. That is no doubt
+    /// about a client whose flows are answered.
+    pub fn comes_from(&mut self, from: IpAddr, now: Instant) {
+        if !self.cleared.is_some_and(|(cleared, at)| cleared == from && now.saturating_duration_since(at) < LIFETIME) {
+            self.note(from, Sign::NextHop, now);
+        }
+    }
+
+    /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered. Returns whether somebody must test now whether they
+    /// come back, and then tell the [result](Watch::tested).
+    pub fn suspect(&mut self, from: IpAddr, now: Instant) -> bool {
+        let is_new = self.tested.is_none() && !self.is_loop(from, now);
+        if is_new {
+            self.tested = Some((from, now + SLOWED_FOR));
+        }
+        is_new
+    }
+
+    /// Whether a dial for the client `from` is to be delayed by [`SLOWED_BY`].
+    pub fn is_slowed(&self, from: IpAddr, now: Instant) -> bool {
+        self.tested.is_some_and(|(tested, until)| tested == from && now < until)
+    }
+
+    /// Records the result of a test of `from`: the sign that it found, if any. The source is under test until
+    /// [`rest`](Watch::rest), and its dials are slowed no more.
+    pub fn tested(&mut self, from: IpAddr, sign: Option<Sign>, now: Instant) {
+        self.tested = Some((from, now));
+        match sign {
+            Some(sign) => self.note(from, sign, now),
+            None => self.clear(from, now),
+        }
+    }
+
+    /// Ends the test: the next suspicion begins another one.
+    pub fn rest(&mut self) {
+        self.tested = None;
+    }
+
+    /// Whether there is a doubt about flows of `from`.
+    pub fn is_doubtful(&self, from: IpAddr) -> bool {
+        self.doubt.as_ref().is_some_and(|doubt| doubt.from == from)
+    }
+
+    /// Ends the doubt about `from`: one of its flows has had bytes from the next hop, and nobody answers in a loop.
+    pub fn clear(&mut self, from: IpAddr, now: Instant) {
+        self.doubt = self.doubt.take().filter(|doubt| doubt.from != from);
+        self.cleared = Some((from, now));
+    }
+
+    /// Whether a probe has shown that flows of `from` are the tunnel's own. Then only [`MAX_LOOPED`] at once are accepted.
+    pub fn is_loop(&self, from: IpAddr, now: Instant) -> bool {
+        self.current(now).is_some_and(|doubt| doubt.from == from && matches!(doubt.sign, Sign::Loop(_)))
+    }
+
+    /// Returns the doubt about the tunnel, if there is one at `now`.
+    pub fn view(&self, now: Instant) -> Option<Doubtful> {
+        let Doubt { from, sign, since, .. } = *self.current(now)?;
+        Some(Doubtful { from, sign, age: now.saturating_duration_since(since) })
+    }
+
+    fn note(&mut self, from: IpAddr, sign: Sign, now: Instant) {
+        self.cleared = self.cleared.filter(|(cleared, _)| *cleared != from);
+        match self.current(now).cloned() {
+            Some(doubt) if doubt.from == from => {
+                self.doubt = Some(Doubt { sign: doubt.sign.max(sign), last: now, ..doubt });
+            }
+            // Another source does not hide a loop.
+            Some(doubt) if doubt.sign > sign => {}
+            _ => self.doubt = Some(Doubt { from, sign, since: now, last: now }),
+        }
+    }
+
+    fn current(&self, now: Instant) -> Option<&Doubt> {
+        self.doubt.as_ref().filter(|doubt| now.saturating_duration_since(doubt.last) < LIFETIME)
+    }
+}
+
+/// Maximum number of flows of a loop at once. Each connection of a client goes round about as often.
+pub const MAX_LOOPED: usize = 16;
+
+/// Time by which a dial is delayed while its source is tested.
+pub const SLOWED_BY: Duration = Duration::from_millis(20);
+
+/// Maximum time during which dials are slowed. A test takes less.
+const SLOWED_FOR: Duration = Duration::from_secs(4);
+
+/// Time for which a sign counts after the last connection that shows it. A loop ends by its refusals within a moment, and the next
+/// client begins it again.
+const LIFETIME: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 20, 20, 20));
+    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 20, 20, 21));
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn back() -> Sign {
+        Sign::Loop("10.10.10.20:6000".parse().unwrap())
+    }
+
+    #[test]
+    fn a_next_hop_that_connects_is_doubtful_until_it_is_answered_or_long_gone() {
+        let (mut watch, start) = (Watch::default(), Instant::now());
+        assert_eq!(watch.view(start), None);
+        watch.comes_from(FROM, start);
+        watch.comes_from(FROM, start + SECOND);
+        let doubt = |age| Some(Doubtful { from: FROM, sign: Sign::NextHop, age });
+        assert_eq!(watch.view(start + SECOND), doubt(SECOND));
+        assert_eq!(watch.view(start + LIFETIME), doubt(LIFETIME), "since the last one");
+        assert_eq!(watch.view(start + LIFETIME + SECOND), None);
+        watch.clear(OTHER, start);
+        assert_eq!(watch.view(start + SECOND), doubt(SECOND));
+        watch.clear(FROM, start);
+        watch.comes_from(FROM, start + SECOND);
+        assert_eq!(watch.view(start + SECOND), None, "it is a client that is answered");
+        watch.tested(FROM, Some(Sign::Returns), start + SECOND);
+        assert_eq!(watch.view(start + SECOND).unwrap().sign, Sign::Returns, "until it is none");
+    }
+
+    #[test]
+    fn a_suspicion_is_tested_once_at_a_time_and_slows_its_source_alone_meanwhile() {
+        let (mut watch, start) = (Watch::default(), Instant::now());
+        assert_eq!(
+            [watch.suspect(FROM, start), watch.suspect(FROM, start), watch.suspect(OTHER, start)],
+            [true, false, false]
+        );
+        assert_eq!(watch.view(start), None, "a suspicion is no doubt");
+        assert_eq!([watch.is_slowed(FROM, start), watch.is_slowed(OTHER, start)], [true, false]);
+        assert!(!watch.is_slowed(FROM, start + SLOWED_FOR), "whatever becomes of the test");
+        watch.tested(FROM, None, start);
+        assert_eq!([watch.is_slowed(FROM, start), watch.suspect(FROM, start)], [false; 2]);
+        watch.rest();
+        assert!(watch.suspect(FROM, start));
+    }
+
+    #[test]
+    fn only_a_probe_makes_a_loop_and_nothing_less_takes_its_place() {
+        let (mut watch, start) = (Watch::default(), Instant::now());
+        watch.comes_from(FROM, start);
+        watch.tested(FROM, Some(Sign::Returns), start);
+        assert_eq!((watch.is_loop(FROM, start), watch.view(start).unwrap().sign), (false, Sign::Returns));
+        watch.tested(FROM, Some(back()), start);
+        watch.rest();
+        watch.comes_from(FROM, start + SECOND);
+        watch.comes_from(OTHER, start + SECOND);
+        let view = watch.view(start + SECOND).unwrap();
+        assert_eq!((view.from, view.sign, view.age), (FROM, back(), SECOND));
+        assert!(watch.is_loop(FROM, start) && !watch.is_loop(OTHER, start));
+        assert!(!watch.suspect(FROM, start), "it is known");
+        watch.clear(FROM, start);
+        assert!(!watch.is_loop(FROM, start), "somebody has mended it");
+        watch.tested(FROM, Some(back()), start);
+        watch.tested(FROM, None, start);
+        assert_eq!(watch.view(start), None);
+    }
+}
