@@ -42,6 +42,17 @@ pub enum Sign {
     Loop(SocketAddr),
 }
 
+/// Result of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tested {
+    /// It came to no end. The source is as doubtful as before.
+    Unclear,
+    /// The connection did not come back.
+    Gone,
+    /// It came back.
+    Back(Sign),
+}
+
 /// A doubt about a tunnel, for views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubtful {
@@ -72,18 +83,19 @@ impl Watch {
         is_new
     }
 
-    /// Whether a dial for the client `from` is to be delayed by [`SLOWED_BY`].
+    /// Whether a dial for the client `from` is to be delayed by [`SLOWED_BY`]. In a loop, too: a probe is answered before the flows
+    /// that it makes are refused.
     pub fn is_slowed(&self, from: IpAddr, now: Instant) -> bool {
-        self.tested.is_some_and(|(tested, until)| tested == from && now < until)
+        self.tested.is_some_and(|(tested, until)| tested == from && now < until) || self.is_loop(from, now)
     }
 
-    /// Records the result of a test of `from`: the sign that it found, if any. The source is under test until
-    /// [`rest`](Watch::rest), and its dials are slowed no more.
-    pub fn tested(&mut self, from: IpAddr, sign: Option<Sign>, now: Instant) {
+    /// Records the result of a test of `from`. No other test begins until [`rest`](Watch::rest), and dials are slowed no more.
+    pub fn tested(&mut self, from: IpAddr, result: Tested, now: Instant) {
         self.tested = Some((from, now));
-        match sign {
-            Some(sign) => self.note(from, sign, now),
-            None => self.clear(from, now),
+        match result {
+            Tested::Unclear => {}
+            Tested::Gone => self.clear(from, now),
+            Tested::Back(sign) => self.note(from, sign, now),
         }
     }
 
@@ -138,7 +150,7 @@ pub const MAX_LOOPED: usize = 16;
 pub const SLOWED_BY: Duration = Duration::from_millis(20);
 
 /// Maximum time during which dials are slowed. A test takes less.
-const SLOWED_FOR: Duration = Duration::from_secs(4);
+const SLOWED_FOR: Duration = Duration::from_secs(20);
 
 /// Time for which a sign counts after the last connection that shows it. A loop ends by its refusals within a moment, and the next
 /// client begins it again.
@@ -171,7 +183,7 @@ mod tests {
         watch.clear(FROM, start);
         watch.comes_from(FROM, start + SECOND);
         assert_eq!(watch.view(start + SECOND), None, "it is a client that is answered");
-        watch.tested(FROM, Some(Sign::Returns), start + SECOND);
+        watch.tested(FROM, Tested::Back(Sign::Returns), start + SECOND);
         assert_eq!(watch.view(start + SECOND).unwrap().sign, Sign::Returns, "until it is none");
     }
 
@@ -185,7 +197,7 @@ mod tests {
         assert_eq!(watch.view(start), None, "a suspicion is no doubt");
         assert_eq!([watch.is_slowed(FROM, start), watch.is_slowed(OTHER, start)], [true, false]);
         assert!(!watch.is_slowed(FROM, start + SLOWED_FOR), "whatever becomes of the test");
-        watch.tested(FROM, None, start);
+        watch.tested(FROM, Tested::Gone, start);
         assert_eq!([watch.is_slowed(FROM, start), watch.suspect(FROM, start)], [false; 2]);
         watch.rest();
         assert!(watch.suspect(FROM, start));
@@ -195,20 +207,23 @@ mod tests {
     fn only_a_probe_makes_a_loop_and_nothing_less_takes_its_place() {
         let (mut watch, start) = (Watch::default(), Instant::now());
         watch.comes_from(FROM, start);
-        watch.tested(FROM, Some(Sign::Returns), start);
+        watch.tested(FROM, Tested::Back(Sign::Returns), start);
         assert_eq!((watch.is_loop(FROM, start), watch.view(start).unwrap().sign), (false, Sign::Returns));
-        watch.tested(FROM, Some(back()), start);
+        watch.tested(FROM, Tested::Back(back()), start);
         watch.rest();
         watch.comes_from(FROM, start + SECOND);
         watch.comes_from(OTHER, start + SECOND);
         let view = watch.view(start + SECOND).unwrap();
         assert_eq!((view.from, view.sign, view.age), (FROM, back(), SECOND));
         assert!(watch.is_loop(FROM, start) && !watch.is_loop(OTHER, start));
+        assert!(watch.is_slowed(FROM, start) && !watch.is_slowed(OTHER, start));
         assert!(!watch.suspect(FROM, start), "it is known");
         watch.clear(FROM, start);
         assert!(!watch.is_loop(FROM, start), "somebody has mended it");
-        watch.tested(FROM, Some(back()), start);
-        watch.tested(FROM, None, start);
+        watch.tested(FROM, Tested::Back(back()), start);
+        watch.tested(FROM, Tested::Unclear, start);
+        assert!(watch.is_loop(FROM, start));
+        watch.tested(FROM, Tested::Gone, start);
         assert_eq!(watch.view(start), None);
     }
 }

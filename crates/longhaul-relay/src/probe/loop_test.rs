@@ -17,11 +17,13 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::verify::{self, Plan};
 use longhaul_config::options::Leg;
-use longhaul_core::loops::{MAX_LOOPED, SLOWED_BY, Sign};
+use longhaul_core::loops::{MAX_LOOPED, SLOWED_BY, Sign, Tested};
 use longhaul_core::proxy_header;
 use longhaul_sys::splice;
 use socket2::SockRef;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -69,16 +71,17 @@ async fn test_until_answered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, from:
         // Most servers answer meanwhile.
         sleep(BEFORE_TEST).await;
         let newest = relay.registry.newest(&tunnel.counters, from, MAX_LOOPED);
-        let sign = match newest.iter().any(|flow| flow.is_answered()) {
-            true => None,
+        let result = match newest.iter().any(|flow| flow.is_answered()) {
+            true => Tested::Gone,
             false => test(&relay, &tunnel, from, next_hop).await,
         };
-        lock(&tunnel.loops).tested(from, sign, Instant::now());
-        if let Some(sign) = sign {
-            warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain = matches!(sign, Sign::Loop(_)),
+        lock(&tunnel.loops).tested(from, result, Instant::now());
+        let is_certain = matches!(result, Tested::Back(Sign::Loop(_)));
+        if matches!(result, Tested::Back(_)) {
+            warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
                 "flows come back to the tunnel: two relays lead to each other");
         }
-        if !matches!(sign, Some(Sign::Loop(_))) {
+        if !is_certain {
             sleep(BEFORE_NEXT_TEST).await;
             if let Some(again) = unanswered(&relay, &tunnel, from) {
                 next_hop = again;
@@ -89,19 +92,32 @@ async fn test_until_answered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, from:
     }
 }
 
-/// Returns the surest sign that a connection to `next_hop` comes back from `from`.
-async fn test(relay: &Arc<Relay>, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Option<Sign> {
-    if !returns(relay, tunnel, from, next_hop).await? {
-        return None;
+/// Tests whether a connection to `next_hop` comes back from `from`, and makes a probe if it does.
+async fn test(relay: &Arc<Relay>, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Tested {
+    let may_probe = tunnel.settings.verify_hops != Some(0);
+    let mut result = Tested::Unclear;
+    for _ in 0..TRIES {
+        match returns(relay, tunnel, from, next_hop).await {
+            Some(false) => return Tested::Gone,
+            Some(true) => result = Tested::Back(Sign::Returns),
+            None => {}
+        }
+        if result != Tested::Unclear {
+            if !may_probe {
+                break;
+            }
+            if let Some(own) = probe(relay, tunnel, next_hop).await {
+                return Tested::Back(Sign::Loop(own));
+            }
+        }
+        // The other relay knows the loop already, perhaps, and refuses us until the flows have ended that it has refused.
+        sleep(BETWEEN_TRIES).await;
     }
-    let own = match tunnel.settings.verify_hops {
-        Some(0) => None,
-        _ => probe(relay, tunnel, next_hop).await,
-    };
-    Some(own.map_or(Sign::Returns, Sign::Loop))
+    result
 }
 
-/// Whether a connection to `next_hop` that ends without a byte comes from `from`, and ends so. `None` if it cannot be made.
+/// Whether a connection to `next_hop` that ends without a byte comes from `from`, and ends so. `None` if it cannot be made, or is
+/// reset.
 async fn returns(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Option<bool> {
     let _spare = tunnel.spare()?;
     let last = relay.registry.last();
@@ -120,7 +136,9 @@ async fn returns(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: S
     // A final host gets an end that every server knows.
     let _ = SockRef::from(&stream).shutdown(Shutdown::Write);
     linger_off(&stream);
-    Some(has_come && within(TEST_TIME, || came(|flow| flow.has_passed_fin(Leg::Accept))).await)
+    let has_ended = has_come && within(TEST_TIME, || came(|flow| flow.has_passed_fin(Leg::Accept))).await;
+    let is_reset = splice::peek(stream.as_fd(), &mut [0]).is_err_and(|err| err.kind() != ErrorKind::WouldBlock);
+    (has_ended || !is_reset).then_some(has_ended)
 }
 
 /// Makes a probe through `next_hop`. Returns the address of this tunnel to which the next hop has connected for it.
@@ -158,8 +176,12 @@ const BEFORE_NEXT_TEST: Duration = Duration::from_secs(60);
 /// Maximum time of each step of a test.
 const TEST_TIME: Duration = Duration::from_secs(1);
 
+/// Number of tries of a test, and the time after each.
+const TRIES: u32 = 6;
+const BETWEEN_TRIES: Duration = Duration::from_millis(300);
+
 /// Maximum time of a probe.
-const PROBE_TIME: Duration = Duration::from_secs(5);
+const PROBE_TIME: Duration = Duration::from_secs(3);
 
 /// Time between two looks for a flow that comes back.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
