@@ -18,11 +18,11 @@ impl Ration {
         Ration { burst, pause, spent_until: None }
     }
 
-    /// Returns whether the event may happen `now`, and counts it if so.
-    pub fn spend(&mut self, now: Instant) -> bool {
+    /// Returns whether the event may happen `now`, and counts it as `cost` events if so.
+    pub fn spend(&mut self, cost: u32, now: Instant) -> bool {
         // The events so far, as the time in which the pauses make up for them.
         let spent = self.spent_until.filter(|until| *until > now).unwrap_or(now);
-        let until = spent + self.pause;
+        let until = spent + self.pause * cost;
         let may = until.duration_since(now) <= self.pause * self.burst;
         if may {
             self.spent_until = Some(until);
@@ -52,12 +52,12 @@ impl Shares {
         Shares { all, share, used: Vec::new() }
     }
 
-    /// Returns whether an event of `source` may happen `now`, and counts it if so.
-    pub fn spend(&mut self, source: Source, now: Instant) -> bool {
+    /// Returns whether an event of `source` may happen `now`, and counts it as `cost` events if so.
+    pub fn spend(&mut self, source: Source, cost: u32, now: Instant) -> bool {
         self.used.retain(|(_, share)| share.is_used(now));
         let entry = self.used.iter_mut().find(|(of, _)| *of == source);
         let mut share = entry.as_ref().map_or(self.share, |(_, share)| *share);
-        if !share.spend(now) || !self.all.spend(now) {
+        if !share.spend(cost, now) || !self.all.spend(cost, now) {
             return false;
         }
         match entry {
@@ -78,9 +78,16 @@ mod tests {
     #[test]
     fn a_burst_and_then_one_after_each_pause() {
         let (mut ration, start) = (Ration::new(3, PAUSE), Instant::now());
-        let mut count = |after: Duration| (0..10).filter(|_| ration.spend(start + after)).count();
+        let mut count = |after: Duration| (0..10).filter(|_| ration.spend(1, start + after)).count();
         assert_eq!([count(Duration::ZERO), count(PAUSE / 2), count(PAUSE), count(PAUSE * 3)], [3, 0, 1, 2]);
         assert_eq!(count(PAUSE * 100), 3, "a long pause saves up no more than the burst");
+    }
+
+    #[test]
+    fn an_event_may_cost_as_much_as_several() {
+        let (mut ration, start) = (Ration::new(7, PAUSE), Instant::now());
+        let mut count = |after: Duration| (0..10).filter(|_| ration.spend(3, start + after)).count();
+        assert_eq!([count(Duration::ZERO), count(PAUSE), count(PAUSE * 2), count(PAUSE * 5)], [2, 0, 1, 1]);
     }
 
     #[test]
@@ -88,14 +95,14 @@ mod tests {
         let (all, share) = (Ration::new(6, PAUSE), Ration::new(4, PAUSE * 2));
         let (mut shares, start) = (Shares::new(all, share), Instant::now());
         let source = |n| Source::V4(Ipv4Addr::from_bits(n));
-        let mut count = |n, after| (0..10).filter(|_| shares.spend(source(n), start + after)).count();
+        let mut count = |n, after| (0..10).filter(|_| shares.spend(source(n), 1, start + after)).count();
         assert_eq!([count(1, Duration::ZERO), count(2, Duration::ZERO), count(3, Duration::ZERO)], [4, 2, 0]);
         // What was refused to a source is no event.
         assert_eq!([count(1, PAUSE * 2), count(3, PAUSE * 2)], [1, 1]);
         assert_eq!(count(2, PAUSE * 100), 4);
         assert_eq!(shares.used.len(), 1, "a source without events is forgotten");
         let now = start + PAUSE * 200;
-        assert_eq!((10..100).filter(|n| shares.spend(source(*n), now)).count(), 6);
+        assert_eq!((10..100).filter(|n| shares.spend(source(*n), 1, now)).count(), 6);
         assert_eq!(shares.used.len(), 6, "a refused source is not entered");
     }
 }

@@ -7,15 +7,16 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 impl ProbeFacts {
-    /// Returns the health of the tunnel by its last result alone. If newer probes have no result, nobody knows whether it is still
-    /// so.
+    /// Returns the health of the tunnel by its last result alone. A broken one is broken until a newer result says otherwise, however
+    /// many probes are refused. Only if the address is or was elsewhere, nobody knows whether it is still so.
     pub fn health(&self, at: At) -> Health {
         let is_current = self.no_newer(at).is_none();
+        let has_moved = self.was_elsewhere() || self.returned_at.is_some();
         match (self.last.as_ref().map(|last| &last.trouble), is_current) {
-            (Some(Some(_)), true) => Health::Broken,
             // That host tells how the tunnel is now, or the probe that is under way.
-            (Some(Some(_)), false) if self.was_elsewhere() && self.is_old(self.age(at)) => Health::Unknown,
-            (Some(Some(_)), false) => Health::Doubtful,
+            (Some(Some(_)), false) if has_moved && self.is_old(self.age(at)) => Health::Unknown,
+            (Some(Some(_)), false) if has_moved => Health::Doubtful,
+            (Some(Some(_)), _) => Health::Broken,
             (None | Some(None), false) => Health::Unknown,
             (Some(None), true) => Health::Good,
             (None, true) => Health::Waiting,

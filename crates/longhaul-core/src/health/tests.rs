@@ -245,20 +245,24 @@ fn a_broken_stage_breaks_the_tunnel_and_a_first_result_to_come_does_not() {
 /// keepalived moves the address of a tunnel that is broken through both relays every few seconds. An alert must not end with each
 /// move.
 #[test]
-fn a_broken_result_is_doubtful_without_a_newer_one_and_unknown_if_it_is_old_and_the_address_has_moved() {
+fn a_broken_result_is_fatal_until_a_newer_one_unless_the_address_has_moved() {
     let trouble = refused_at(Stage::Relay(1));
-    let found = |age, hindrance: Option<&str>, address| {
-        let probes = ProbeFacts { hindrance: hindrance.map(Into::into), address, ..probes(Some(&trouble), age) };
+    let found_since = |age, hindrance: Option<&str>, address, returned_at| {
+        let probes =
+            ProbeFacts { hindrance: hindrance.map(Into::into), address, returned_at, ..probes(Some(&trouble), age) };
         let (text, health, _) = only(&of_one(TunnelFacts { probes: Some(&probes), ..Default::default() })).unwrap();
         (text, health)
     };
+    let found = |age, hindrance, address| found_since(age, hindrance, address, None);
     let (here, fatal) = (Whereabouts::Here, "refused (ECONNREFUSED)");
     assert_eq!(found(25, None, here), (fatal.into(), Health::Broken));
     assert_eq!(found(500, None, here).1, Health::Broken, "a probe every eight minutes");
     let full = Some("no flow of the tunnel is free");
     let late = format!("{fatal}; last result 25s ago, no newer one: no flow of the tunnel is free");
-    assert_eq!(found(25, full, here), (late.clone(), Health::Doubtful));
-    assert_eq!(found(130, full, here), (late.replace("25s", "2m10s"), Health::Doubtful));
+    assert_eq!(found(25, full, here), (late.clone(), Health::Broken));
+    assert_eq!(found(130, full, here), (late.replace("25s", "2m10s"), Health::Broken));
+    let returned = |age| found_since(age, full, here, Some(at(990)));
+    assert_eq!((returned(25).1, returned(130).1), (Health::Doubtful, Health::Unknown), "its first probe was refused");
     for moved in [Whereabouts::Elsewhere { since: at(1) }, Whereabouts::Returned] {
         assert_eq!(found(25, full, moved), (late.clone(), Health::Doubtful), "it may come back at once");
         assert_eq!(found(130, full, moved), (late.replace("25s", "2m10s"), Health::Unknown));

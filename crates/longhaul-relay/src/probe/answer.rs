@@ -41,13 +41,14 @@ use std::future::{Future, pending, poll_fn, ready};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Whether a probe may be passed on now. The daemon's own probes are not limited.
-fn may_pass_on(relay: &Relay, flow: &Flow) -> bool {
-    flow.client.is_own() || relay.probes.may_pass_on(Source::from(flow.client.address().ip()))
+/// Whether a probe may be passed on now, with `hops` to go. The daemon's own probes are not limited.
+fn may_pass_on(relay: &Relay, flow: &Arc<Flow>, hops: u8) -> bool {
+    flow.client.is_own() || relay.probes.may_pass_on(Source::from(flow.client.address().ip()), flow, hops)
 }
 
 /// Course of a probe at a relay.
@@ -112,7 +113,7 @@ async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
         Course::PassOn(hops) if proof::wanted(relay, flow).is_some() => {
             admit_to_pass_on(relay, flow, accept, preface).await.map(|()| hops)
         }
-        Course::PassOn(hops) if may_pass_on(relay, flow) => {
+        Course::PassOn(hops) if may_pass_on(relay, flow, hops) => {
             flow.counters.count(|counters| &counters.probes);
             Ok(hops)
         }
@@ -138,11 +139,11 @@ async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
 ///
 /// # Errors
 /// It may not be passed on. The flow ends this way.
-async fn admit_to_pass_on(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), How> {
+async fn admit_to_pass_on(relay: &Relay, flow: &Arc<Flow>, accept: &Stream, preface: &Preface) -> Result<(), How> {
     if let Err(why) = proof::ask(relay, flow, accept, preface).await {
         return Err(refuse_unproven(relay, flow, accept, preface, why).await);
     }
-    if !may_pass_on(relay, flow) {
+    if !may_pass_on(relay, flow, preface.hops.saturating_sub(1)) {
         refused(relay, flow, TOO_MANY);
         let _ = timeout(ANSWER_TIME, converse(accept, report(flow, preface, None, Next::Busy), None)).await;
         return Err(How::ProbeRefused);
@@ -193,7 +194,7 @@ pub(crate) async fn answer_undialled(relay: &Relay, flow: &Flow, accept: &Stream
 /// After a failed dial: tells the prober, whose `preface` was [taken](take_probe), how it `failed`.
 pub(crate) async fn tell_dial_failed(
     relay: &Relay,
-    flow: &Flow,
+    flow: &Arc<Flow>,
     accept: &Stream,
     preface: &Preface,
     failed: Unanswered,
@@ -445,7 +446,6 @@ mod tests {
     use crate::flow;
     use longhaul_config::NextHop;
     use longhaul_core::wire::answer::Frames;
-    use std::sync::Arc;
     use std::sync::mpsc::channel;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};

@@ -1,13 +1,24 @@
 //! Which probers are known, and how many probes this process answers: whoever may connect cannot use them to load the WAN. A prober
 //! that does not send its payload keeps nobody out: [`longhaul_core::places`] decides who gives way.
+//!
+//! The next relay sees all probes that come through this one as those of one source. So this relay, which can tell its clients apart,
+//! passes fewer of them on than the next one answers to a source: a third of the rate for each relay that follows. The rest is for
+//! this relay's own probes, which are not limited here.
+//!
+//! ```text
+//! strangers ──15/s──> relay ──5/s──> .. with 2 relays behind it
+//! strangers ──45/s──> relay ──15/s──> .. with 1 relay behind it    own probes: the rest of the 30/s that the next relay allows us
+//! ```
 
+use crate::live::flow::Flow;
 use crate::live::own_probes::OwnProbes;
 use crate::lock::lock;
-use longhaul_core::places::{self, Places};
+use longhaul_config::options::Leg;
+use longhaul_core::places::{self, GRACE, Places};
 use longhaul_core::ration::{Ration, Shares};
 use longhaul_core::sources::Source;
 use longhaul_core::wire::proof::Key;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
@@ -26,12 +37,15 @@ struct Used {
     ration: Shares,
     /// Each with the notice that its probe has lost it.
     places: Places<Arc<Notify>>,
+    /// The flows of probes that were passed on.
+    passed_on: Vec<(Source, Weak<Flow>)>,
 }
 
 impl Default for Probes {
     fn default() -> Probes {
         let ration = Shares::new(Ration::new(BURST, PAUSE), Ration::new(BURST_OF_A_SOURCE, PAUSE_OF_A_SOURCE));
-        let used = Mutex::new(Used { ration, places: Places::new(TOGETHER, OF_A_SOURCE) });
+        let (places, passed_on) = (Places::new(TOGETHER, OF_A_SOURCE), Vec::new());
+        let used = Mutex::new(Used { ration, places, passed_on });
         Probes { used, key: Mutex::default(), own: Arc::default() }
     }
 }
@@ -41,7 +55,7 @@ impl Probes {
     /// little may lose its place to this one.
     pub(crate) fn begin(&self, source: Source) -> Option<Place<'_>> {
         let (mut used, now) = (lock(&self.used), Instant::now());
-        if !used.ration.spend(source, now) {
+        if !used.ration.spend(source, 1, now) {
             return None;
         }
         let lost = Arc::new(Notify::new());
@@ -52,9 +66,20 @@ impl Probes {
         Some(Place { probes: self, number, lost })
     }
 
-    /// Returns whether a probe of `source` may be passed on now.
-    pub(crate) fn may_pass_on(&self, source: Source) -> bool {
-        lock(&self.used).ration.spend(source, Instant::now())
+    /// Returns whether the probe of `flow`, from `source`, may be passed on now, with `hops` to go in its next preface. It has a place
+    /// until the flow ends, or until the next relay does not answer it in time.
+    pub(crate) fn may_pass_on(&self, source: Source, flow: &Arc<Flow>, hops: u8) -> bool {
+        let (mut used, now) = (lock(&self.used), Instant::now());
+        used.passed_on.retain(|(_, passed)| passed.upgrade().is_some_and(|passed| holds_a_place(&passed, now)));
+        let of_source = used.passed_on.iter().filter(|(of, _)| *of == source).count();
+        let has_place = used.passed_on.len() < PASSED_ON_TOGETHER && of_source < PASSED_ON_OF_A_SOURCE;
+        // More relays than these are hardly in a row, and a share that is too small is none.
+        let cost = COST_OF_A_RELAY.pow(u32::from(hops.min(2)) + 1);
+        let may = has_place && used.ration.spend(source, cost, now);
+        if may {
+            used.passed_on.push((source, Arc::downgrade(flow)));
+        }
+        may
     }
 
     /// Sets the key that probers must prove from now on. Returns the old one.
@@ -95,21 +120,35 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Number of probes that may come at once.
-const BURST: u32 = 150;
+/// Whether a probe that was passed on with `flow` may have a place at the next relay. One that does not answer gives it none.
+fn holds_a_place(flow: &Flow, now: Instant) -> bool {
+    let is_young = now.saturating_duration_since(flow.began.instant()) < GRACE;
+    !flow.has_ended() && (is_young || flow.carried(Leg::Dial) > 0)
+}
 
-/// Time after which one more probe may come: 30 a second.
-const PAUSE: Duration = Duration::from_nanos(1_000_000_000 / 30);
+/// Number of probes that may come at once.
+const BURST: u32 = 225;
+
+/// Time after which one more probe may come: 45 a second.
+const PAUSE: Duration = Duration::from_nanos(1_000_000_000 / 45);
 
 /// Number of probes that may come at once from one source.
-const BURST_OF_A_SOURCE: u32 = 100;
+const BURST_OF_A_SOURCE: u32 = 150;
 
-/// Time after which one more probe may come from one source: 20 a second, enough for 600 tunnels that are verified every
-/// 30 s. A stranger leaves at least 10 a second to the near relay.
-const PAUSE_OF_A_SOURCE: Duration = Duration::from_millis(50);
+/// Time after which one more probe may come from one source: 30 a second. A near relay has them for its own probes and those that it
+/// passes on, which are 15 a second at most. So 450 tunnels can be verified every 30 s, whatever strangers do.
+const PAUSE_OF_A_SOURCE: Duration = Duration::from_nanos(1_000_000_000 / 30);
+
+/// Number of probes as which one counts that is passed on, for each relay that follows.
+const COST_OF_A_RELAY: u32 = 3;
 
 /// Number of probes that are answered at the same time. Each holds a buffer of 64 KiB.
 const TOGETHER: usize = 24;
+
+/// Number of passed on probes that may have a place at the next relay at the same time, and of those from one source. They leave half of
+/// this relay's places there to its own probes.
+const PASSED_ON_TOGETHER: usize = OF_A_SOURCE / 2;
+const PASSED_ON_OF_A_SOURCE: usize = 5;
 
 /// Number of those that come from one source. A far relay sees the probes of all tunnels of a near relay as one source's.
 const OF_A_SOURCE: usize = 16;
@@ -117,12 +156,14 @@ const OF_A_SOURCE: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::IpAddr;
+    use crate::live::how::How;
+    use crate::live::registry::Registry;
+    use longhaul_config::Tunnel;
+    use std::net::SocketAddr;
 
     #[test]
     fn a_place_is_free_again_when_it_is_dropped() {
         let probes = Probes::default();
-        let source = |ip: &str| Source::from(ip.parse::<IpAddr>().unwrap());
         let one = || probes.begin(source("2001:db8::1"));
         let other = || probes.begin(source("2001:db8:0:1::1"));
         let places: Vec<_> = std::iter::from_fn(one).collect();
@@ -134,14 +175,53 @@ mod tests {
         assert!(one().is_some());
     }
 
-    #[test]
-    fn a_source_uses_up_its_share_of_the_passed_on_probes_and_no_more() {
-        let probes = Probes::default();
-        let source = |ip: &str| Source::from(ip.parse::<IpAddr>().unwrap());
-        let start = Instant::now();
-        let passed = (0..1000).filter(|_| probes.may_pass_on(source("192.0.2.1"))).count();
-        let more = start.elapsed().as_nanos() / PAUSE_OF_A_SOURCE.as_nanos() + 1;
-        assert!((100..=100 + more).contains(&(passed as u128)), "{passed} in {:?}", start.elapsed());
-        assert!(probes.may_pass_on(source("192.0.2.2")) && probes.begin(source("192.0.2.2")).is_some());
+    fn source(ip: &str) -> Source {
+        Source::from(ip.parse::<std::net::IpAddr>().unwrap())
+    }
+
+    /// A stranger floods this relay, and its own probes come from the same address at the next one.
+    #[tokio::test]
+    async fn what_strangers_may_pass_on_leaves_room_at_the_next_relay() {
+        let accept = Arc::new(crate::leg::stream::pair().0);
+        let of_probe = || {
+            let listen = SocketAddr::from(([127, 0, 0, 1], 1));
+            Registry::default().add(Arc::new(Tunnel::new("one", listen, Vec::new())), &Arc::default(), listen, &accept)
+        };
+        for hops in 0..3 {
+            let (here, next, own) =
+                (Probes::default(), Probes::default(), Source::from(SocketAddr::from(([192, 0, 2, 9], 1)).ip()));
+            let is_taken = || match hops {
+                0 => next.begin(own).is_some(),
+                hops => next.may_pass_on(own, &of_probe(), hops - 1),
+            };
+            let pass_on = |ip: &str| {
+                let is_passed = here.may_pass_on(source(ip), &of_probe(), hops);
+                assert!(!is_passed || is_taken(), "what one relay passes on, the next one takes: {hops} hops to go");
+                is_passed
+            };
+            let passed = (0..1000).filter(|_| pass_on("192.0.2.1")).count();
+            assert!(passed > 0 && pass_on("192.0.2.2"), "a prober of another address, with {hops} hops to go");
+            let own = (0..1000).filter(|_| is_taken()).count();
+            assert!(own > passed, "{own} of its own, and {passed} of strangers, with {hops} hops to go");
+        }
+    }
+
+    #[tokio::test]
+    async fn passed_on_probes_are_bounded_while_the_next_relay_answers_them() {
+        let (probes, accept) = (Probes::default(), Arc::new(crate::leg::stream::pair().0));
+        let registry = Registry::default();
+        let listen = SocketAddr::from(([127, 0, 0, 1], 1));
+        let tunnel = Arc::new(Tunnel::new("one", listen, Vec::new()));
+        let flow = || registry.add(tunnel.clone(), &Arc::default(), listen, &accept);
+        let pass_on = |ip: &str| Some(flow()).filter(|flow| probes.may_pass_on(source(ip), flow, 0));
+        let of_one: Vec<_> = std::iter::from_fn(|| pass_on("192.0.2.1")).collect();
+        let others: Vec<_> = (2..20).filter_map(|n| pass_on(&format!("192.0.2.{n}"))).collect();
+        assert_eq!((of_one.len(), others.len()), (PASSED_ON_OF_A_SOURCE, PASSED_ON_TOGETHER - PASSED_ON_OF_A_SOURCE));
+        of_one[0].ended(How::Finished);
+        assert!(pass_on("192.0.2.1").is_some() && pass_on("192.0.2.1").is_none());
+        let later = Instant::now() + GRACE;
+        assert!(!holds_a_place(&of_one[1], later), "the next relay hangs");
+        of_one[1].set_carried(Leg::Dial, 1);
+        assert!(holds_a_place(&of_one[1], later));
     }
 }

@@ -1,13 +1,15 @@
 //! Tests tunnels with `verify`: the daemon's own probes, their results in `/status.json`, `/readyz`, `status` and the log.
 
 use crate::harness::*;
-use crate::probe::verify::{preface, report, verdict};
-use longhaul_core::wire::answer::Next;
+use crate::probe::verify::{preface, report, report_to, verdict};
+use longhaul_core::wire::answer::{Dial, Next};
 use serde_json::Value;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Adds 10.99.0.9 to this network (`add`), or takes it away (`del`).
@@ -267,6 +269,67 @@ fn probes_of_others_do_not_keep_the_daemon_s_own_out() {
     assert!(verify["state"] == "whole" && verify["why"].is_null(), "{verify}");
     // They take no place either.
     others.iter().for_each(|other| quiet_for(other, Duration::from_millis(1)));
+}
+
+/// The far relay sees all probes as those of the near relay.
+#[test]
+fn a_flood_of_prefaces_keeps_neither_own_probes_nor_a_prober_of_another_address_out() {
+    const AT_ONCE: usize = 150;
+    const PER_SECOND: u32 = 21;
+    let far_port = Port::reserve("127.0.0.1");
+    let far = far_relay(&far_port, final_host());
+    let near = Watched::start_to(&[far_port.address()], "verify = \"1s\"\nverify_hops = 1");
+    near.wait_verify("whole");
+    let (stop, stopped) = channel::<()>();
+    std::thread::scope(|scope| {
+        let entry = near.port.address();
+        let begin = move || {
+            let mut probe = dial_from("127.0.0.2", entry).unwrap();
+            probe.write_all(&preface(1).bytes()).unwrap();
+            probe
+        };
+        // Silent from then on, so that they hold their places.
+        let mut probes: VecDeque<TcpStream> = (0..AT_ONCE).map(|_| begin()).collect();
+        scope.spawn(move || {
+            while stopped.recv_timeout(Duration::from_secs(1) / PER_SECOND) == Err(RecvTimeoutError::Timeout) {
+                probes.pop_front();
+                probes.push_back(begin());
+            }
+        });
+        for _ in 0..15 {
+            let (code, found) = verdict(entry, "verify_hops = 1", &[]);
+            assert_eq!(code, Some(0), "a prober of another address: {found}");
+            let verify = near.verify();
+            assert_eq!((&verify["state"], &verify["hindrance"]), (&"whole".into(), &Value::Null), "{verify}");
+        }
+        let results = || near.verify()["history"].as_array().unwrap().len();
+        let before = results();
+        wait_until("three more of its own probes", || results() >= before + 3);
+        drop(stop);
+    });
+    assert!(near.daemon.relay.try_log("probes of the tunnel have no result").is_none());
+    let refused = |relay: &Relay| relay.counters()["probes_refused"].as_u64();
+    assert_eq!(refused(&far), Some(0), "the near relay passes on no more than the far one answers");
+    assert!(refused(&near.daemon.relay) > Some(0));
+}
+
+/// An attacker who keeps the probes out would bring clients back to a tunnel that serves none.
+#[test]
+fn a_broken_tunnel_stays_fatal_while_its_probes_are_refused() {
+    let far_port = Port::reserve("127.0.0.1");
+    let near = Watched::start_to(&[far_port.address()], "verify = \"1s\"");
+    near.wait_broken("far relay", "refused");
+    let busy = TcpListener::bind(far_port.address()).unwrap();
+    std::thread::spawn(move || {
+        loop {
+            drop(report_to(&busy, Dial::NotDialled, Next::Busy));
+        }
+    });
+    let is_refused = |verify: &Value| verify["hindrance"].as_str().is_some_and(|why| why.contains("no more probes"));
+    let verify = wait_for_value("a refused probe", || near.verify(), is_refused);
+    assert_eq!((&verify["state"], &verify["health"]), (&"broken".into(), &"broken".into()), "{verify}");
+    let (code, ready) = near.get("/readyz");
+    assert!(code == 503 && ready.contains(", no newer one: far relay: it answers no more probes"), "{code} {ready}");
 }
 
 /// A next hop that hangs never ends the flow of a probe. If the flow outlived its probe, such flows would fill the tunnel.

@@ -231,7 +231,7 @@ fn what_cannot_be_verified_is_named_also_to_nagios() {
 }
 
 /// Reads the preface of a prober that connects to `server`, and sends the report of a relay that has dialled so.
-fn report_to(server: &TcpListener, dial: Dial, next: Next) -> (TcpStream, Report) {
+pub(crate) fn report_to(server: &TcpListener, dial: Dial, next: Next) -> (TcpStream, Report) {
     let mut socket = accept(server);
     let mut first = [0; LENGTH];
     socket.read_exact(&mut first).unwrap();
