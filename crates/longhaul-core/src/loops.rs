@@ -83,10 +83,11 @@ impl Watch {
         is_new
     }
 
-    /// Whether a dial for the client `from` is to be delayed by [`SLOWED_BY`]. In a loop, too: a probe is answered before the flows
-    /// that it makes are refused.
+    /// Whether a dial for the client `from` is to be delayed by [`SLOWED_BY`]: during a test, and once it came back. So a probe is
+    /// answered before the flows that it makes are refused.
     pub fn is_slowed(&self, from: IpAddr, now: Instant) -> bool {
-        self.tested.is_some_and(|(tested, until)| tested == from && now < until) || self.is_loop(from, now)
+        let is_tested = self.tested.is_some_and(|(tested, until)| tested == from && now < until);
+        is_tested || self.sign(from, now) >= Some(Sign::Returns)
     }
 
     /// Records the result of a test of `from`. No other test begins until [`rest`](Watch::rest), and dials are slowed no more.
@@ -115,15 +116,19 @@ impl Watch {
         self.cleared = Some((from, now));
     }
 
-    /// Whether a probe has shown that flows of `from` are the tunnel's own. Then only [`MAX_LOOPED`] at once are accepted.
-    pub fn is_loop(&self, from: IpAddr, now: Instant) -> bool {
-        self.current(now).is_some_and(|doubt| doubt.from == from && matches!(doubt.sign, Sign::Loop(_)))
+    /// Returns the sign that flows of `from` are the tunnel's own. If it is [`Sign::Loop`], only [`MAX_LOOPED`] at once are accepted.
+    pub fn sign(&self, from: IpAddr, now: Instant) -> Option<Sign> {
+        self.current(now).filter(|doubt| doubt.from == from).map(|doubt| doubt.sign)
     }
 
     /// Returns the doubt about the tunnel, if there is one at `now`.
     pub fn view(&self, now: Instant) -> Option<Doubtful> {
         let Doubt { from, sign, since, .. } = *self.current(now)?;
         Some(Doubtful { from, sign, age: now.saturating_duration_since(since) })
+    }
+
+    fn is_loop(&self, from: IpAddr, now: Instant) -> bool {
+        matches!(self.sign(from, now), Some(Sign::Loop(_)))
     }
 
     fn note(&mut self, from: IpAddr, sign: Sign, now: Instant) {
@@ -208,7 +213,9 @@ mod tests {
         let (mut watch, start) = (Watch::default(), Instant::now());
         watch.comes_from(FROM, start);
         watch.tested(FROM, Tested::Back(Sign::Returns), start);
-        assert_eq!((watch.is_loop(FROM, start), watch.view(start).unwrap().sign), (false, Sign::Returns));
+        assert_eq!((watch.sign(FROM, start), watch.sign(OTHER, start)), (Some(Sign::Returns), None));
+        watch.rest();
+        assert!(watch.is_slowed(FROM, start) && watch.suspect(FROM, start), "it is not known yet");
         watch.tested(FROM, Tested::Back(back()), start);
         watch.rest();
         watch.comes_from(FROM, start + SECOND);

@@ -14,6 +14,7 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::state::tunnels::List;
 use longhaul_config::Tunnel;
+use longhaul_core::loops::Sign;
 use longhaul_core::opening::Asks;
 use longhaul_core::reload::covers_same;
 use longhaul_sys::SysError;
@@ -219,10 +220,11 @@ fn is_allowed(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr) -> bool {
 /// already. Its reset travels all the way round, and every flow of the loop ends.
 fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
     let (from, now) = (peer.ip().to_canonical(), Instant::now());
-    let is_loop = lock(&tunnel.loops).is_loop(from, now);
-    if !is_loop && !relay.tunnels.loop_guard.is_next_hop(&tunnel.settings, from) {
+    let sign = lock(&tunnel.loops).sign(from, now);
+    if sign < Some(Sign::Returns) && !relay.tunnels.loop_guard.is_next_hop(&tunnel.settings, from) {
         return false;
     }
+    let is_loop = matches!(sign, Some(Sign::Loop(_)));
     lock(&tunnel.loops).comes_from(from, now);
     if permit.note_next_hop(is_loop) {
         return false;

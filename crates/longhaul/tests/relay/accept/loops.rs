@@ -80,6 +80,33 @@ fn a_loop_through_virtual_addresses_is_named_by_both_relays_and_other_tunnels_se
     is_named_and_bounded(VIRTUAL);
 }
 
+/// A relay sends no preface to what its administrator calls a final host.
+#[test]
+fn a_loop_that_no_probe_may_prove_is_doubtful_and_ends_by_the_limit_of_next_hops() {
+    with_addresses(|| {
+        let (ports, server) = ([Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")], server());
+        // A quarter of them come from a next hop.
+        let (keys, head) = ("verify_hops = 0", "max_flows = 200");
+        let on = |host: usize| {
+            let more = tunnel("other", ports[host].address(), &server, "");
+            let keys = format!("source = \"{}\"\n{keys}\n{more}", OWN[host]);
+            let to = vec![format!("{}:6000", VIRTUAL[1 - host])];
+            Setup { to, listen: &format!("{}:6000", VIRTUAL[host]), keys: &keys, head }.start()
+        };
+        let relays = [on(0), on(1)];
+        let client = dial_from("10.7.0.9", format!("{}:6000", VIRTUAL[0]).parse().unwrap()).unwrap();
+        for (here, there) in [(0, 1), (1, 0)] {
+            let question = "does its `to` lead back here?";
+            wait_named(
+                &relays[here],
+                &format!("a connection to the next hop came back from {}: {question}", OWN[there]),
+            );
+        }
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        ports.iter().for_each(|port| talk(&dial(port), &accept(&server)));
+    });
+}
+
 /// Without a suspicion, too: the probe finds it.
 #[test]
 fn a_probe_that_comes_back_names_the_loop() {
