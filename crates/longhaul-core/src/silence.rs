@@ -1,9 +1,10 @@
-//! Keepalive that follows a flow: decides when a leg probes its silent peer.
+//! How long a leg waits for its silent peer: decides when it probes the peer, how often it retransmits, and when it gives up.
 //!
 //! A RST is one packet that is never retransmitted. If it is lost, a peer that only receives does not notice until its
 //! kernel sends a probe. So a leg that was active and fell silent probes its peer after 5 s, and again every 5 s until
-//! it gets an answer. Then the leg is idle, and probes once a minute. In both cases a peer that never answers is given
-//! up after 120 s (see [`ACTIVE`]).
+//! it gets an answer. Then the leg is idle, and probes once a minute. A peer that never answers an idle leg is given up
+//! after 120 s. The peer of an active leg is given up after [`PATIENCE`] where the kernel can limit the time between
+//! retransmissions ([`Limits`]), and otherwise after 120 s, too (see [`ACTIVE`]).
 //!
 //! ```text
 //!            bytes moved                    8 s without a byte
@@ -30,12 +31,26 @@ pub struct Keepalive {
 /// 5 s = 120 s, as with the presets of the option table, 60 s + 4 x 15 s.
 pub const ACTIVE: Keepalive = Keepalive { idle: Duration::from_secs(5), interval: Duration::from_secs(5), count: 23 };
 
+/// Time for which an active leg waits for its silent peer, with [`Limits`]: so long that an operator can repair a line, and about as
+/// long as the kernel's own tcp_retries2.
+pub const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// Limits of a leg whose peer takes bytes. They go together: with `rto_max` alone, the kernel gives up after its 15 retransmissions
+/// (tcp_retries2) in 15 s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest time between two retransmissions. An outage lasts up to this much longer for the flow.
+    pub rto_max: Duration,
+    /// Time after which a peer that acknowledges nothing is given up, whether bytes are in flight or keepalive probes.
+    pub user_timeout: Duration,
+}
+
 /// Age from which on a flow gets its keepalive from this module.
 pub const MIN_AGE: Duration = Duration::from_secs(3);
 
-/// A silent leg as the kernel reports it. A field that the kernel does not report is zero.
+/// A leg as the kernel reports it. A field that the kernel does not report is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SilentLeg {
+pub struct LegLook {
     /// Time since payload was last sent.
     pub since_sent: Duration,
     /// Time since payload was last received.
@@ -46,6 +61,14 @@ pub struct SilentLeg {
     pub unacked_segments: u32,
     /// Bytes written by the program and not yet sent.
     pub unsent_bytes: u32,
+    /// The peer's window, in bytes.
+    pub peer_window: u32,
+    /// Bytes that the peer has acknowledged.
+    pub acked_bytes: u64,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Mean deviation of the round-trip time.
+    pub rtt_var: Duration,
 }
 
 /// Result of a check of a silent leg.
@@ -57,7 +80,7 @@ pub enum Check {
     InDoubt,
 }
 
-impl SilentLeg {
+impl LegLook {
     /// Checks a leg whose flow moved no byte for [`SETTLED`] while [`ACTIVE`] was in force.
     pub fn check(&self) -> Check {
         let silent = self.since_sent.min(self.since_received);
@@ -67,10 +90,30 @@ impl SilentLeg {
         // While bytes are unsent or unacknowledged, the kernel sends no keepalive probes: retransmissions and window
         // probes take their place (same function).
         let is_busy = self.unacked_segments > 0 || self.unsent_bytes > 0;
-        match !unanswered && (silent >= BUSY_SETTLED || (silent >= SETTLED && !is_busy)) {
+        match !unanswered && (silent >= BUSY_SETTLED && !self.is_in_flight() || silent >= SETTLED && !is_busy) {
             true => Check::Idle,
             false => Check::InDoubt,
         }
+    }
+
+    /// Returns the limits of an active leg, whose `rto_max` is at least `least`. `None` if those of the kernel must hold, because
+    /// the peer takes no bytes: the kernel then counts window probes, gives up after 15 of them (16 s with an `rto_max` of 1 s),
+    /// and counts the time of a user-timeout even if the peer answers each (net/ipv4/tcp_timer.c, tcp_probe_timer).
+    pub fn limits(&self, least: Duration, patience: Duration) -> Option<Limits> {
+        // The window may be open and still too small for the next segment.
+        let takes_bytes = self.peer_window > 0 && (self.unacked_segments > 0 || self.unsent_bytes == 0);
+        takes_bytes.then(|| Limits { rto_max: least.max(3 * self.rto()), user_timeout: patience })
+    }
+
+    /// Whether bytes are on their way to a peer that takes them.
+    pub fn is_in_flight(&self) -> bool {
+        self.unacked_segments > 0 && self.peer_window > 0
+    }
+
+    /// Returns the retransmission timeout of RFC 6298 2.3 without the kernel's bounds. The kernel's own is doubled already when bytes
+    /// are retransmitted.
+    pub fn rto(&self) -> Duration {
+        self.rtt + 4 * self.rtt_var
     }
 }
 
@@ -114,6 +157,11 @@ impl Silence {
         idle
     }
 
+    /// Returns the legs whose keepalive is [`ACTIVE`].
+    pub fn active(&self) -> [bool; 2] {
+        self.active
+    }
+
     /// Whether a leg has to be checked again after `now`. Otherwise the flow is idle until its next byte.
     pub fn is_in_doubt(&self, now: Instant) -> bool {
         self.due > now
@@ -130,27 +178,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_active_leg_gives_its_peer_up_after_two_minutes() {
+    fn without_limits_an_active_leg_gives_its_peer_up_after_two_minutes() {
         assert_eq!(ACTIVE.idle + ACTIVE.interval * ACTIVE.count, Duration::from_secs(120));
     }
 
     #[test]
+    fn a_leg_has_limits_while_its_peer_takes_bytes() {
+        let ms = Duration::from_millis;
+        let limits = |look: LegLook| look.limits(ms(1000), PATIENCE).map(|limits| limits.rto_max);
+        let quiet = LegLook { peer_window: 100, rtt: ms(60), rtt_var: ms(5), ..LegLook::default() };
+        let bulk = LegLook { unacked_segments: 1, unsent_bytes: 1, ..quiet };
+        assert_eq!([limits(quiet), limits(bulk)], [Some(ms(1000)); 2]);
+        assert_eq!(limits(LegLook { rtt: ms(600), rtt_var: ms(50), ..bulk }), Some(ms(2400)), "no false timeout");
+        let none = [
+            ("closed", LegLook { peer_window: 0, unsent_bytes: 1, ..quiet }),
+            ("closed over bytes in flight", LegLook { peer_window: 0, ..bulk }),
+            ("too small for a segment", LegLook { unsent_bytes: 1, ..quiet }),
+        ];
+        for (what, look) in none {
+            assert_eq!(limits(look), None, "{what}");
+        }
+    }
+
+    #[test]
     fn a_leg_is_idle_once_its_peer_has_answered() {
-        let answered = SilentLeg { since_sent: SETTLED, since_received: SETTLED, ..SilentLeg::default() };
+        let answered = LegLook { since_sent: SETTLED, since_received: SETTLED, ..LegLook::default() };
         assert_eq!(answered.check(), Check::Idle);
         let not_yet = [
-            ("a probe is not answered", SilentLeg { unanswered_probes: 1, ..answered }),
-            ("sent a moment ago", SilentLeg { since_sent: SETTLED / 2, ..answered }),
-            ("received a moment ago", SilentLeg { since_received: SETTLED / 2, ..answered }),
-            ("not acknowledged", SilentLeg { unacked_segments: 1, ..answered }),
-            ("not sent", SilentLeg { unsent_bytes: 1, ..answered }),
+            ("a probe is not answered", LegLook { unanswered_probes: 1, ..answered }),
+            ("sent a moment ago", LegLook { since_sent: SETTLED / 2, ..answered }),
+            ("received a moment ago", LegLook { since_received: SETTLED / 2, ..answered }),
+            ("not acknowledged", LegLook { unacked_segments: 1, ..answered }),
+            ("not sent", LegLook { unsent_bytes: 1, ..answered }),
         ];
         for (what, leg) in not_yet {
             assert_eq!(leg.check(), Check::InDoubt, "{what}");
         }
-        let unread = SilentLeg { since_sent: BUSY_SETTLED, since_received: BUSY_SETTLED, unsent_bytes: 1, ..answered };
+        let unread = LegLook { since_sent: BUSY_SETTLED, since_received: BUSY_SETTLED, unsent_bytes: 1, ..answered };
         assert_eq!(unread.check(), Check::Idle, "its peer does not read");
-        let probed = SilentLeg { unanswered_probes: 1, ..unread };
+        let retransmitted = LegLook { unacked_segments: 1, peer_window: 1, ..unread };
+        assert_eq!(retransmitted.check(), Check::InDoubt, "its peer does not answer");
+        let probed = LegLook { unanswered_probes: 1, ..unread };
         assert_eq!(probed.check(), Check::InDoubt, "a window probe is not answered");
     }
 

@@ -53,6 +53,22 @@ impl Change {
         Ok(Change { line, row, value, from, until })
     }
 
+    /// Reads an outage: `20s to 60s`.
+    ///
+    /// # Errors
+    /// The text has another form, or the outage ends before it begins.
+    pub fn outage(text: &str) -> Result<Change, StageError> {
+        let (from, until) = text.split_once(" to ").ok_or(StageError::Form("20s to 60s"))?;
+        let (from, until) = (longhaul_units::duration(from.trim())?, longhaul_units::duration(until.trim())?);
+        let show = longhaul_units::show_duration;
+        Change::read(&format!("at {} down for {}", show(from), show(until.saturating_sub(from))))
+    }
+
+    /// Returns the time at which the earlier value returns. `None` if it never does.
+    pub fn end(&self) -> Option<Duration> {
+        (self.until < Duration::MAX).then_some(self.until)
+    }
+
     /// Returns the row of the stage that this line changes.
     pub fn row(&self) -> &'static Row {
         self.row

@@ -30,6 +30,8 @@ mod flow;
 mod ftp;
 #[cfg(test)]
 mod half_open_tests;
+#[cfg(test)]
+mod outage_tests;
 mod leg;
 mod live;
 mod lock;

@@ -28,6 +28,8 @@ pub struct TcpInfo {
     pub last_data_received: Duration,
     /// Smoothed round-trip time; zero when it was never measured.
     pub rtt: Duration,
+    /// Mean deviation of the round-trip time (RFC 6298).
+    pub rtt_var: Duration,
     /// The smallest round-trip time seen (kernel 4.6).
     pub min_rtt: Duration,
     /// Congestion window at which slow start ends, in segments; 2^31 - 1 before the first loss.
@@ -139,6 +141,7 @@ impl TcpInfo {
             last_data_sent: millis(u32_at(44)),
             last_data_received: millis(u32_at(52)),
             rtt: micros(u32_at(68).into()),
+            rtt_var: micros(u32_at(72).into()),
             snd_ssthresh: u32_at(76),
             snd_cwnd: u32_at(80),
             rcv_space: u32_at(96),

@@ -80,6 +80,13 @@ impl LegOptions {
         !self.asked.iter().any(|key| is_keepalive(key) || *key == key::USER_TIMEOUT)
     }
 
+    /// Returns the least value of `rto-max` for the leg: what the user wrote, or 1 s with `auto`. `None` if the kernel's own limits
+    /// hold all the time: the leg has `mptcp`, which takes no such option, or limits of a user for a silent peer.
+    pub fn least_rto_max(&self) -> Option<Duration> {
+        let milliseconds = self.number(key::RTO_MAX).filter(|_| self.keepalive_is_ours() && !self.is_on(key::MPTCP))?;
+        Some(if milliseconds == 0 { AUTO_RTO_MAX } else { Duration::from_millis(milliseconds) })
+    }
+
     /// Returns the settings for a socket before it dials. Keepalive is left out if the relay
     /// [adjusts it](Self::keepalive_is_ours).
     pub fn before_dial(&self) -> impl Iterator<Item = &Setting> {
@@ -153,6 +160,9 @@ pub fn set(accept: &mut LegOptions, dial: &mut LegOptions, text: &str) -> Result
     }
 }
 
+/// Least `rto-max` with `auto`: the smallest that the kernel takes.
+const AUTO_RTO_MAX: Duration = Duration::from_secs(1);
+
 fn preset(row: &'static Row) -> Option<Setting> {
     match row.preset {
         // A test checks that every preset can be parsed.
@@ -195,6 +205,20 @@ mod tests {
         assert_eq!(dial.find("nodelay").unwrap().value, Value::Switch(false));
         assert_eq!(dial.asked().count(), 1);
         assert_eq!(dial.at(When::Start).filter(|setting| setting.row.key == "nodelay").count(), 1);
+    }
+
+    #[test]
+    fn rto_max_is_the_kernel_s_with_limits_of_a_user_or_mptcp() {
+        let with = |options: &[(&str, &str)]| {
+            let mut dial = LegOptions::default();
+            options.iter().for_each(|(key, value)| dial.set(Leg::Dial, key, value).unwrap());
+            dial.least_rto_max().map(|time| time.as_millis())
+        };
+        let ours = [with(&[]), with(&[("rto-max", "AUTO")]), with(&[("rto-max", "5s")])];
+        assert_eq!(ours, [Some(1000), Some(1000), Some(5000)]);
+        for other in [("user-timeout", "1h"), ("keepalive-count", "4"), ("mptcp", "true")] {
+            assert_eq!([with(&[other]), with(&[other, ("rto-max", "5s")])], [None; 2], "{other:?}");
+        }
     }
 
     #[test]

@@ -144,8 +144,9 @@ pub static ROWS: &[Row] = &[
                `user-timeout`, the leg keeps your values from its start to its end. The options that you did not \
                set have their defaults. If you set none of them, longhaul changes the times during the flow, from \
                its fourth second on. A leg that carried bytes and fell silent then sends a probe after 5 s, and \
-               every 5 s until there is an answer. An idle leg sends a probe after 60 s. In both cases a peer that \
-               does not answer is given up after 2 minutes of silence: 5 s + 23 x 5 s, or 60 s + 4 x 15 s. \
+               every 5 s until there is an answer. Without one, its peer is given up after 15 minutes of silence, or \
+               after 2 minutes (5 s + 23 x 5 s) where `rto-max` has no effect. An idle leg sends a probe after 60 s, \
+               and its peer is given up after 2 minutes: 60 s + 4 x 15 s. \
                Firewalls forget silent connections after 4 minutes or more. They see a packet each minute.",
         source: "socket(7) SO_KEEPALIVE, tcp(7) TCP_KEEPIDLE",
         sample: "90s",
@@ -188,13 +189,32 @@ pub static ROWS: &[Row] = &[
         short: "Time that bytes may be unacknowledged",
         help: "After this time the flow is reset. It is off by default, because the kernel also counts the time in \
                which a full receiver takes no bytes. A tape change or a paused client is not a dead peer. The \
-               option also replaces `keepalive-count`. So longhaul does not change the keepalive times of a leg \
-               that has it.",
+               option also replaces `keepalive-count`. So longhaul changes neither the keepalive times nor \
+               `rto-max` of a leg that has it.",
         caution: "it also resets a flow whose receiver is alive and answers, but takes no bytes for this long",
         source: "tcp(7) TCP_USER_TIMEOUT, RFC 5482",
         sample: "5min",
         kind: Kind::Int(Opt::tcp(libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT")),
         mptcp_refuses: true,
+        ..ROW
+    },
+    Row {
+        key: key::RTO_MAX,
+        unit: Unit::Millis,
+        range: 1_000..=120_000,
+        words: &[("auto", 0)],
+        preset: Preset::Ours("auto"),
+        short: "Longest time between two retransmissions",
+        help: "The kernel doubles the time between retransmissions up to 2 minutes. So after an outage of 40 s, bytes \
+               move again up to 40 s later. `auto` is 1 s, or more on a long path: 3 x (RTT + 4 x its deviation). \
+               longhaul sets it on a flow that is 3 s old and carries bytes, together with a user-timeout of 15 \
+               minutes. So a flow that carries bytes when an outage begins lives for 15 minutes, even on a leg that \
+               only receives. A time instead of `auto` replaces the 1 s. `120s` leaves both options to the kernel. So \
+               does a leg with `mptcp`, `user-timeout` or `keepalive-*` of yours, and every leg while its peer takes \
+               no bytes. Before Linux 6.15 this option changes nothing.",
+        source: "linux/tcp.h TCP_RTO_MAX_MS, RFC 6298 2.4",
+        sample: "5s",
+        kind: Kind::Relay,
         ..ROW
     },
     Row {
@@ -391,6 +411,8 @@ pub mod key {
     pub const FREEBIND: &str = "freebind";
     /// Time that bytes may be unacknowledged, in milliseconds.
     pub const USER_TIMEOUT: &str = "user-timeout";
+    /// Longest time between two retransmissions, in milliseconds; 0 is `auto`.
+    pub const RTO_MAX: &str = "rto-max";
     /// Time for which a connection without data is not accepted, in seconds.
     pub const DEFER_ACCEPT: &str = "defer-accept";
     /// Fast Open: a queue length on the accept leg, a switch on the dial leg.

@@ -61,8 +61,8 @@ pub fn expected(row: &Row) -> String {
             return format!("a number from {first} to {last}, or one of {}", words.join(" "));
         }
     };
-    let word = if row.words.is_empty() { "" } else { ", or \"off\"" };
-    format!("{kind} from {min} to {max}, such as \"{}\"{word}", row.sample)
+    let words: String = row.words.iter().map(|(word, _)| format!(", or \"{word}\"")).collect();
+    format!("{kind} from {min} to {max}, such as \"{}\"{words}", row.sample)
 }
 
 /// Parses the name of a congestion control or of an interface. The kernel limits both to 15 bytes.

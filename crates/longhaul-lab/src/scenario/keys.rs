@@ -204,6 +204,10 @@ fn link_of(spec: &mut LinkSpec, given: &Written<'_>) -> Result<(), Vec<Fault>> {
         let without = "without a rate nothing waits in a queue; leave it out, or write a rate";
         faults.extend(fault(queue, without).into_iter().map(|fault| below("queue", fault)));
     }
+    if let (Some(down), Some(_)) = (given.get_ref().get("down"), given.get_ref().get("schedule")) {
+        let beside = "it would replace the schedule; write it there, such as \"at 20s down for 40s\"";
+        faults.extend(fault(down, beside).into_iter().map(|fault| below("down", fault)));
+    }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
@@ -244,6 +248,9 @@ fn stage(
     if name == "schedule" {
         return several(given, change).map(|changes| spec.set_schedule(directions, &changes));
     }
+    if name == "down" {
+        return several(given, outage).map(|changes| spec.set_schedule(directions, &changes));
+    }
     let Some(row) = row(name) else {
         let stages = longhaul_link::ROWS.iter().map(|row| row.key).filter(|key| !beside.contains(key));
         let text = match LINK.contains(&name) {
@@ -259,6 +266,10 @@ fn stage(
 /// Reads a line of a schedule.
 fn change(text: &str) -> Result<Change, String> {
     Change::read(text).map_err(|err| advised(err, "\"at 30s loss 1% for 5s\""))
+}
+
+fn outage(text: &str) -> Result<Change, String> {
+    Change::outage(text).map_err(|err| advised(err, "\"20s to 60s\""))
 }
 
 /// Returns the text of an error, with `sample` as an example unless the error has its own.

@@ -11,6 +11,7 @@ mod ftp;
 mod idle;
 pub(crate) mod iperf3;
 mod mix;
+mod outage;
 pub(crate) mod raw;
 mod redis;
 mod request;
@@ -39,6 +40,7 @@ pub(crate) const ROWS: &[Kind] = &[
     redis::REDIS,
     redis::REDIS_PIPELINE,
     resets::RESETS,
+    outage::OUTAGE,
 ];
 
 impl Default for &'static Kind {

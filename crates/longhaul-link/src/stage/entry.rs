@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Row] = &[DOWN, MTU, ENCAP, FRAGMENT, POLICER];
 /// from those of other stages. Packets already under way still arrive.
 const DOWN: Row = Row {
     key: "down",
-    help: "drops every packet; it has no value and stands in a schedule: `at 10s down for 20s`",
+    help: "drops every packet: `down = \"20s to 60s\"`, or `at 20s down for 40s` in a schedule",
     sample: "",
     events: None,
     needs: None,

@@ -5,6 +5,7 @@
 //! other leg. In every other state SO_LINGER stays 0.
 
 use crate::leg::hangups::{Hangups, Watch};
+use crate::leg::rto;
 use crate::leg::sample::closing_state;
 use crate::leg::stream::Stream;
 use longhaul_core::closing::{self, Fins, Looks, Progress};
@@ -114,8 +115,9 @@ pub(crate) fn let_go(leg: &Stream, info: &TcpInfo) -> bool {
     delivers
 }
 
-/// Turns SO_LINGER off: closing `leg` no longer sends RST.
+/// Turns SO_LINGER off: closing `leg` no longer sends RST, and the kernel delivers the rest with its own limits.
 pub(crate) fn linger_off(leg: &Stream) {
+    rto::leave(leg);
     // This fails only on a socket that is gone.
     let _ = sockopt::set_fin_on_close(leg.as_fd());
 }

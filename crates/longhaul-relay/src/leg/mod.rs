@@ -11,6 +11,7 @@ pub(crate) mod leg_state;
 pub(crate) mod low_water;
 pub(crate) mod peek;
 pub(crate) mod race;
+pub(crate) mod rto;
 pub(crate) mod sample;
 pub(crate) mod setup;
 pub(crate) mod stream;

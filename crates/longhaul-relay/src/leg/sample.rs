@@ -2,7 +2,7 @@
 
 use longhaul_core::closing;
 use longhaul_core::path::Sample;
-use longhaul_core::silence::SilentLeg;
+use longhaul_core::silence::LegLook;
 use longhaul_sys::tcp_info::{State, TcpInfo};
 
 /// Returns the fields of `info` that decisions need, with their units.
@@ -25,14 +25,18 @@ pub(crate) fn sample(info: &TcpInfo) -> Sample {
     }
 }
 
-/// Returns the fields of `info` that tell whether a silent leg's peer has answered.
-pub(crate) fn silent_leg(info: &TcpInfo) -> SilentLeg {
-    SilentLeg {
+/// Returns the fields of `info` that tell whether a leg's peer answers.
+pub(crate) fn leg_look(info: &TcpInfo) -> LegLook {
+    LegLook {
         since_sent: info.last_data_sent,
         since_received: info.last_data_received,
         unanswered_probes: info.probes,
         unacked_segments: info.unacked_segments,
         unsent_bytes: info.notsent_bytes,
+        peer_window: info.snd_wnd,
+        acked_bytes: info.bytes_acked,
+        rtt: info.rtt,
+        rtt_var: info.rtt_var,
     }
 }
 

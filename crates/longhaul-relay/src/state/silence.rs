@@ -1,18 +1,19 @@
-//! Sets keepalive as [`longhaul_core::silence`] decides it: a leg whose peer fell silent probes it after some
-//! seconds, an idle leg once a minute.
+//! Sets keepalive and the limits of retransmission as [`longhaul_core::silence`] decides them: a leg whose peer fell silent
+//! probes it after some seconds, an idle leg once a minute.
 //!
 //! One thread, the sweep, looks at the flows once a second. It waits on a condition while there is nothing to look at:
-//! - a flow younger than [`MIN_AGE`] is only in the registry, and makes no system call for keepalive;
-//! - an older flow that carries bytes costs an atomic swap per second;
-//! - a flow that falls silent is checked in the kernel (TCP_INFO), some seconds later;
+//! - a flow younger than [`MIN_AGE`] is only in the registry, and makes no system call for this;
+//! - of an older flow, a leg that gives bytes costs some atomic operations per second, and a TCP_INFO every [`REFRESH`];
+//! - a leg that gives none while its flow is not idle costs a TCP_INFO per second: it sends only, or its peer is silent;
 //! - an idle flow is not looked at, and its next byte puts it on the list again.
 
-use crate::leg::sample::silent_leg;
+use crate::leg::rto;
+use crate::leg::sample::leg_look;
 use crate::leg::stream::Stream;
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;
 use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
-use longhaul_core::silence::{ACTIVE, Check, Keepalive, MIN_AGE, Silence};
+use longhaul_core::silence::{ACTIVE, Check, Keepalive, LegLook, MIN_AGE, PATIENCE, Silence};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
@@ -31,14 +32,32 @@ struct Sweeper {
     /// The lowest number of a flow that it has not taken yet.
     from: u64,
     watched: Vec<Watched>,
-    /// Checks a silent leg in the kernel.
-    check: fn(&Stream) -> Check,
+    looks: Looks,
+}
+
+/// How the sweep looks at a leg.
+#[derive(Clone, Copy)]
+struct Looks {
+    /// Asks the kernel about a leg. `None` if it does not know: MPTCP before Linux 5.16 has no TCP_INFO.
+    look: fn(&Stream) -> Option<LegLook>,
+    /// Time for which an active leg waits for its silent peer.
+    patience: Duration,
 }
 
 /// A flow that is not idle.
 struct Watched {
     flow: Weak<Flow>,
     silence: Silence,
+    legs: [WatchedLeg; 2],
+}
+
+/// A leg of such a flow.
+#[derive(Clone, Copy, Default)]
+struct WatchedLeg {
+    /// Number of bytes that it has given, as of the last look.
+    given: u64,
+    /// Time of the next look in the kernel, even if it gives bytes.
+    refresh: Option<Instant>,
 }
 
 impl Sweep {
@@ -57,16 +76,22 @@ impl Sweep {
 
     /// Starts the thread at the first call. Returns false when it could not be started.
     fn is_swept(&self) -> bool {
+        self.is_swept_with(PATIENCE)
+    }
+
+    /// Starts the thread at the first call, with this patience. Returns false when it could not be started.
+    pub(crate) fn is_swept_with(&self, patience: Duration) -> bool {
         *self.thread.get_or_init(|| {
-            let sweeper = Sweeper::new(self.registry.clone(), check);
+            let look = |leg: &Stream| Some(leg_look(&TcpInfo::of(leg.as_fd()).ok()?));
+            let sweeper = Sweeper::new(self.registry.clone(), Looks { look, patience });
             std::thread::Builder::new().name("longhaul-sweep".into()).spawn(move || sweeper.run()).is_ok()
         })
     }
 }
 
 impl Sweeper {
-    fn new(registry: Arc<Registry>, check: fn(&Stream) -> Check) -> Sweeper {
-        Sweeper { registry, from: 1, watched: Vec::new(), check }
+    fn new(registry: Arc<Registry>, looks: Looks) -> Sweeper {
+        Sweeper { registry, from: 1, watched: Vec::new(), looks }
     }
 
     fn run(mut self) -> ! {
@@ -83,9 +108,9 @@ impl Sweeper {
         for flow in
             self.registry.take(&mut self.from, |flow| now.saturating_duration_since(flow.began.instant()) >= MIN_AGE)
         {
-            self.watched.push(Watched { flow, silence: Silence::begin(now) });
+            self.watched.push(Watched { flow, silence: Silence::begin(now), legs: Default::default() });
         }
-        self.watched.retain_mut(|watched| watched.look(now, self.check));
+        self.watched.retain_mut(|watched| watched.look(now, self.looks));
         if self.watched.capacity() > 2 * self.watched.len() + SPARE_ENTRIES {
             self.watched.shrink_to(self.watched.len() + SPARE_ENTRIES);
         }
@@ -93,26 +118,54 @@ impl Sweeper {
 }
 
 impl Watched {
-    /// Sets the keepalive of the legs as the flow needs it now. Returns false when the sweep need not look at the flow:
+    /// Sets keepalive and limits of the legs as the flow needs them now. Returns false when the sweep need not look at the flow:
     /// it is idle or has ended, or we set the keepalive of neither leg.
-    fn look(&mut self, now: Instant, check: fn(&Stream) -> Check) -> bool {
+    fn look(&mut self, now: Instant, looks: Looks) -> bool {
         let Some(flow) = self.flow.upgrade().filter(|flow| is_ours(flow)) else { return false };
         if !flow.is_connected() {
             return true;
         }
-        if flow.pulse.take_beat() {
+        let has_moved = flow.pulse.take_beat();
+        if has_moved {
             tell_some(&flow, self.silence.moved(now), &ACTIVE_SETTINGS);
-            return true;
         }
-        let Some(to_check) = self.silence.to_check(now) else { return true };
+        let to_check = self.silence.to_check(now).filter(|_| !has_moved);
         let mut checks = [None; 2];
-        for ((leg, is_due), result) in Leg::ALL.into_iter().zip(to_check).zip(&mut checks) {
-            *result = if is_due { our_stream(&flow, leg).map(|socket| check(&socket)) } else { None };
+        let mut seen = [const { None }; 2];
+        for leg in Leg::ALL {
+            let of = &mut self.legs[leg.index()];
+            let is_due = to_check.is_some_and(|legs| legs[leg.index()]);
+            if of.needs_look(&flow, leg, now) || is_due {
+                let Some(socket) = our_stream(&flow, leg) else { continue };
+                let look = (looks.look)(&socket);
+                checks[leg.index()] = is_due.then(|| look.map_or(Check::Idle, |look| look.check()));
+                seen[leg.index()] = look.map(|look| (socket, look));
+            }
         }
-        tell_some(&flow, self.silence.checked(now, checks), &IDLE_SETTINGS);
+        if to_check.is_some() {
+            tell_some(&flow, self.silence.checked(now, checks), &IDLE_SETTINGS);
+        }
+        for ((leg, seen), is_active) in Leg::ALL.into_iter().zip(seen).zip(self.silence.active()) {
+            let Some((socket, look)) = seen else { continue };
+            let least = flow.tunnel.options(leg).least_rto_max().filter(|_| is_active);
+            rto::limit(&socket, least.and_then(|least| look.limits(least, looks.patience)));
+        }
         // The pump may have moved bytes meanwhile. Then the flow stays on the list, and the next look makes its legs
         // active.
-        self.silence.is_in_doubt(now) || !flow.pulse.rest()
+        has_moved || to_check.is_none() || self.silence.is_in_doubt(now) || !flow.pulse.rest()
+    }
+}
+
+impl WatchedLeg {
+    /// Whether the kernel has to be asked about `leg`. Not if its peer is alive, because it gives bytes, and takes some.
+    fn needs_look(&mut self, flow: &Flow, leg: Leg, now: Instant) -> bool {
+        let given = flow.carried(leg);
+        let gives = std::mem::replace(&mut self.given, given) != given;
+        let needs = !gives || flow.is_blocked(leg.other()) || self.refresh.is_none_or(|refresh| now >= refresh);
+        if needs {
+            self.refresh = Some(now + REFRESH);
+        }
+        needs
     }
 }
 
@@ -124,12 +177,6 @@ fn is_ours(flow: &Flow) -> bool {
 /// Returns the connection of `leg`, if we set its keepalive and it is not closed.
 fn our_stream(flow: &Flow, leg: Leg) -> Option<Arc<Stream>> {
     flow.stream(leg).filter(|_| flow.tunnel.options(leg).keepalive_is_ours())
-}
-
-/// Checks a silent leg in the kernel.
-fn check(socket: &Stream) -> Check {
-    // MPTCP before Linux 5.16 has no TCP_INFO. Then the leg counts as idle.
-    TcpInfo::of(socket.as_fd()).map_or(Check::Idle, |info| silent_leg(&info).check())
 }
 
 /// Sets the keepalive of the legs for which `which` is true.
@@ -170,6 +217,9 @@ static IDLE_SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| presets().collec
 
 /// Interval between two looks of the sweep.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Longest time between two looks at a leg that gives bytes. Its round trip may have grown, and with it the least time between two
+/// retransmissions that are not needless.
+const REFRESH: Duration = Duration::from_secs(8);
 /// Number of unused entries that the list keeps when it shrinks.
 const SPARE_ENTRIES: usize = 256;
 
@@ -182,7 +232,7 @@ mod tests {
     use std::net::TcpStream;
 
     #[test]
-    fn a_silent_peer_is_given_up_after_two_minutes_in_both_cases() {
+    fn without_limits_a_silent_peer_is_given_up_after_two_minutes_in_both_cases() {
         for settings in [&*ACTIVE_SETTINGS, &*IDLE_SETTINGS] {
             let [Value::Number(interval), Value::Number(count), Value::Number(idle)] =
                 [0, 1, 2].map(|index| settings[index].value.clone())
@@ -208,10 +258,21 @@ mod tests {
         Tunnel::new("silence", "127.0.0.1:1".parse().unwrap(), Vec::new())
     }
 
-    /// Returns a sweep whose thread is the test. The clock is an argument, and `check` says when a peer has answered.
-    fn swept_here(check: fn(&Stream) -> Check) -> (Sweep, Sweeper) {
+    /// Returns a sweep whose thread is the test. The clock is an argument, and `look` says when a peer has answered.
+    fn swept_here(look: fn(&Stream) -> Option<LegLook>) -> (Sweep, Sweeper) {
         let registry = Arc::<Registry>::default();
-        (Sweep { registry: registry.clone(), thread: OnceLock::from(true) }, Sweeper::new(registry, check))
+        let looks = Looks { look, patience: PATIENCE };
+        (Sweep { registry: registry.clone(), thread: OnceLock::from(true) }, Sweeper::new(registry, looks))
+    }
+
+    /// Looks at a leg whose peer has answered long ago.
+    fn answered(_: &Stream) -> Option<LegLook> {
+        Some(LegLook { since_sent: PATIENCE, since_received: PATIENCE, peer_window: 1, ..LegLook::default() })
+    }
+
+    /// Looks at a leg with an unanswered probe.
+    fn unanswered(leg: &Stream) -> Option<LegLook> {
+        answered(leg).map(|look| LegLook { unanswered_probes: 1, ..look })
     }
 
     /// Returns a flow of `tunnel` that is connected now.
@@ -231,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn keepalive_follows_the_flow() {
-        let (sweep, mut sweeper) = swept_here(|_| Check::Idle);
+        let (sweep, mut sweeper) = swept_here(answered);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let flow = flow(&sweep, &tunnel(), &accept, &dial);
         let start = Instant::now();
@@ -258,7 +319,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_leg_in_doubt_is_looked_at_again_and_a_byte_meanwhile_is_seen() {
-        let (sweep, mut sweeper) = swept_here(|_| Check::InDoubt);
+        let (sweep, mut sweeper) = swept_here(unanswered);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let flow = flow(&sweep, &tunnel(), &accept, &dial);
         let start = Instant::now();
@@ -267,10 +328,10 @@ mod tests {
             assert_eq!((idle_s(&dial), sweeper.watched.len()), (Value::Number(5), 1), "{seconds} s");
         }
         // The kernel reports that a leg is idle. A byte moves while its keepalive is set.
-        sweeper.check = |_| Check::Idle;
+        sweeper.looks.look = answered;
         let watched = &mut sweeper.watched[0];
         let later = start + Duration::from_secs(7200);
-        watched.look(later, |_| Check::Idle);
+        watched.look(later, sweeper.looks);
         assert_eq!(idle_s(&dial), Value::Number(60));
         moved(&sweep, &flow);
         let mut none_else = u64::MAX;
@@ -279,7 +340,7 @@ mod tests {
 
     #[tokio::test]
     async fn ended_flows_and_legs_with_options_of_a_user_are_never_sampled() {
-        let (sweep, mut sweeper) = swept_here(|_| Check::Idle);
+        let (sweep, mut sweeper) = swept_here(answered);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let later = Instant::now() + Duration::from_secs(60);
         for option in ["keepalive-idle=77s", "keepalive-interval=7s", "keepalive-count=7", "user-timeout=7s"] {
@@ -303,7 +364,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_flow_whose_dial_takes_long_has_keepalive_once_it_is_connected() {
-        let (sweep, mut sweeper) = swept_here(|_| Check::Idle);
+        let (sweep, mut sweeper) = swept_here(answered);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let (tunnel, later) = (Arc::new(tunnel()), Instant::now() + Duration::from_secs(60));
         let flow = sweep.registry.add(tunnel.clone(), &Arc::default(), tunnel.listen, &accept);

@@ -240,6 +240,31 @@ pub fn set_receive_low_water(fd: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     RCVLOWAT.set(fd, bytes.into())
 }
 
+/// Sets the longest time between two retransmissions, or two probes of a closed window (TCP_RTO_MAX_MS, Linux 6.15).
+///
+/// # Errors
+/// EINVAL: `max` is not 1 to 120 s. ENOPROTOOPT: before Linux 6.15. EOPNOTSUPP: a socket of Multipath TCP.
+pub fn set_rto_max(fd: BorrowedFd<'_>, max: Duration) -> Result<()> {
+    RTO_MAX.set(fd, max.as_millis() as u64)
+}
+
+/// Returns the time of [`set_rto_max`]. On a new socket it is the sysctl net.ipv4.tcp_rto_max_ms.
+///
+/// # Errors
+/// ENOPROTOOPT: before Linux 6.15. EOPNOTSUPP: a socket of Multipath TCP.
+pub fn rto_max(fd: BorrowedFd<'_>) -> Result<Duration> {
+    RTO_MAX.get(fd).map(|ms| Duration::from_millis(ms.into()))
+}
+
+/// Sets the time after which a peer that acknowledges nothing is given up, or leaves that to the kernel with `None` (tcp(7)
+/// TCP_USER_TIMEOUT).
+///
+/// # Errors
+/// EOPNOTSUPP: a socket of Multipath TCP.
+pub fn set_user_timeout(fd: BorrowedFd<'_>, time: Option<Duration>) -> Result<()> {
+    USER_TIMEOUT.set(fd, time.map_or(0, |time| time.as_millis() as u64))
+}
+
 /// Sets a buffer beyond the sysctl's limit if the process may, otherwise within it.
 fn set_buffer(fd: BorrowedFd<'_>, force: Opt, plain: Opt, bytes: u64) -> Result<()> {
     match force.set(fd, bytes) {
@@ -267,6 +292,9 @@ const DSCP_MAX: u64 = 63;
 
 const CONGESTION: Opt = Opt::tcp(libc::TCP_CONGESTION, "TCP_CONGESTION");
 const KEEPIDLE: Opt = Opt::tcp(libc::TCP_KEEPIDLE, "TCP_KEEPIDLE");
+const USER_TIMEOUT: Opt = Opt::tcp(libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT");
+/// Number in linux/tcp.h. The libc crate does not have it.
+const RTO_MAX: Opt = Opt::tcp(44, "TCP_RTO_MAX_MS");
 const KEEPALIVE: Opt = Opt::socket(libc::SO_KEEPALIVE, "SO_KEEPALIVE");
 const SNDBUF: Opt = Opt::socket(libc::SO_SNDBUF, "SO_SNDBUF");
 const RCVBUF: Opt = Opt::socket(libc::SO_RCVBUF, "SO_RCVBUF");
@@ -312,6 +340,15 @@ mod tests {
             let idle = Some(Duration::from_secs(90));
             assert_eq!((set_keepalive(fd, idle), keepalive(fd)), (Ok(()), Ok(idle)));
             assert_eq!((set_keepalive(fd, None), keepalive(fd)), (Ok(()), Ok(None)));
+            assert_eq!((set_user_timeout(fd, idle), USER_TIMEOUT.get(fd)), (Ok(()), Ok(90_000)));
+            assert_eq!((set_user_timeout(fd, None), USER_TIMEOUT.get(fd)), (Ok(()), Ok(0)));
+            match rto_max(fd) {
+                Ok(_) => {
+                    let max = Duration::from_millis(1500);
+                    assert_eq!((set_rto_max(fd, max), rto_max(fd)), (Ok(()), Ok(max)));
+                }
+                Err(err) => println!("SKIP: before Linux 6.15: {err}"),
+            }
             assert_eq!((set_pacing(fd, 1_000_000), pacing(fd)), (Ok(()), Ok(1_000_000)));
             assert_eq!((set_dscp(fd, 46), dscp(fd)), (Ok(()), Ok(46)));
             assert_eq!((set_receive_low_water(fd, 4096), RCVLOWAT.get(fd)), (Ok(()), Ok(4096)));
