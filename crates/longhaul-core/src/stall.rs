@@ -1,5 +1,6 @@
-//! Decides when a flow has made no progress for too long.
+//! Decides when a flow has made no progress for too long, and when the peer of a leg does not answer.
 
+use crate::silence::{LegLook, SETTLED};
 use std::time::{Duration, Instant};
 
 /// The progress of one flow since its last look. Progress is a byte moved into a socket, or an acknowledgement of a byte
@@ -43,9 +44,102 @@ impl Stall {
     }
 }
 
+/// Whether the peer of a leg answers, by looks at the leg. No look costs a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Answers {
+    /// Time of the last answer, or of the last look at which none was due.
+    since: Instant,
+    /// Bytes that the peer had acknowledged by the last look.
+    acked: Option<u64>,
+    /// Time of the last answer that a look has seen.
+    came: Option<Instant>,
+}
+
+/// What a look at a leg says about its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has answered within [`MIN_STALL`].
+    Came,
+    /// It has not, and owes no answer for long enough.
+    None,
+    /// It has not answered since then, although it should have. The leg is stalled.
+    Missing(Instant),
+}
+
+impl Answers {
+    /// Returns the state of a leg that is looked at from `now` on.
+    pub const fn begin(now: Instant) -> Answers {
+        Answers { since: now, acked: None, came: None }
+    }
+
+    /// Records that the leg gave bytes.
+    pub fn gave(&mut self, now: Instant) -> Answer {
+        *self = Answers { came: Some(now), ..Answers::begin(now) };
+        Answer::Came
+    }
+
+    /// Looks at the leg, which has given no byte since the last look.
+    pub fn look(&mut self, now: Instant, look: &LegLook) -> Answer {
+        let has_acked = self.acked.replace(look.acked_bytes).is_some_and(|acked| acked != look.acked_bytes);
+        if has_acked {
+            self.came = Some(now);
+        }
+        if has_acked || !look.is_in_flight() {
+            self.since = now;
+        }
+        // A window probe is no sign: the last one may have been sent a moment ago, and the one before 2 minutes ago.
+        let is_probed = look.unanswered_probes > 0 && look.unacked_segments == 0 && look.unsent_bytes == 0;
+        let silent = look.since_sent.min(look.since_received);
+        match self.came {
+            _ if now - self.since >= (3 * look.rto()).max(MIN_STALL) => Answer::Missing(self.since),
+            _ if is_probed && silent >= SETTLED => Answer::Missing(now.checked_sub(silent).unwrap_or(now)),
+            Some(came) if now - came < MIN_STALL => Answer::Came,
+            _ => Answer::None,
+        }
+    }
+}
+
+/// Shortest time without an acknowledgement that makes a leg stalled. The kernel has then sent the bytes three times or more.
+pub const MIN_STALL: Duration = Duration::from_secs(3);
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In virtual time, a look each second.
+    #[test]
+    fn a_leg_is_stalled_if_bytes_in_flight_or_probes_have_no_answer() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let ms = Duration::from_millis;
+        let flight = LegLook { unacked_segments: 9, peer_window: 1, acked_bytes: 5, rtt: ms(60), ..LegLook::default() };
+        let of = |looks: &[LegLook]| {
+            let mut answers = Answers::begin(start);
+            let all = looks.iter().zip(1..).map(|(look, second)| answers.look(at(second), look));
+            all.collect::<Vec<Answer>>()
+        };
+        let (none, missing) = (Answer::None, |seconds| Answer::Missing(at(seconds)));
+        assert_eq!(of(&[flight; 5]), [none, none, missing(0), missing(0), missing(0)]);
+        let acked = LegLook { acked_bytes: 6, ..flight };
+        assert_eq!(
+            of(&[flight, acked, acked, acked, acked]),
+            [none, Answer::Came, Answer::Came, Answer::Came, missing(2)]
+        );
+        let far = LegLook { rtt: ms(600), rtt_var: ms(100), ..flight };
+        assert_eq!(of(&[far; 4]), [none, none, missing(0), missing(0)]);
+        let farther = LegLook { rtt: ms(800), rtt_var: ms(200), ..flight };
+        assert_eq!(of(&[farther; 5]), [none, none, none, none, missing(0)], "4.8 s");
+        let closed = LegLook { peer_window: 0, unsent_bytes: 1, unanswered_probes: 1, ..flight };
+        assert_eq!(of(&[closed; 9]), [none; 9], "its reader is paused");
+        let quiet = LegLook { since_sent: ms(9000), since_received: ms(8000), ..LegLook::default() };
+        assert_eq!(of(&[quiet; 9]), [none; 9], "every probe was answered");
+        let probed = LegLook { unanswered_probes: 1, ..quiet };
+        let mut answers = Answers::begin(start);
+        assert_eq!(answers.look(at(20), &probed), missing(12));
+        assert_eq!(answers.gave(at(21)), Answer::Came);
+        assert_eq!(answers.look(at(22), &flight), Answer::Came, "counted from the last answer");
+        assert_eq!(answers.look(at(24), &flight), missing(21));
+    }
 
     const LIMIT: Duration = Duration::from_secs(80);
 

@@ -30,12 +30,12 @@ mod flow;
 mod ftp;
 #[cfg(test)]
 mod half_open_tests;
-#[cfg(test)]
-mod outage_tests;
 mod leg;
 mod live;
 mod lock;
 mod names;
+#[cfg(test)]
+mod outage_tests;
 mod probe;
 mod random;
 mod reach;

@@ -91,6 +91,8 @@ pub struct TunnelFacts<'a> {
     pub looped: Option<Doubtful>,
     /// The wait of its clients in the listen queue. `None` while none waits.
     pub waiting: Option<Wait>,
+    /// Time of the last answer of a client, if all whose flows carry bytes owe one. `None` otherwise.
+    pub stalled_clients: Option<SystemTime>,
     /// The latest problem of its FTP data connections. `None` if there was none lately.
     pub data_problem: Option<&'a DataFacts>,
     /// The daemon's own probes of it. `None` without `verify`.

@@ -38,6 +38,14 @@ const HOP_RULES: &[HopRule] = &[
         write: Some(|hop| format!("{}: {}", hop.next_hop, failed_dials(hop))),
     },
     HopRule {
+        health: Health::Doubtful,
+        applies: |hop| hop.choice.stalled_for,
+        write: Some(|hop| {
+            let time = age(hop.choice.stalled_for.unwrap_or_default().as_secs_f64());
+            format!("{} has not answered any flow that carries bytes for {time}", hop.next_hop)
+        }),
+    },
+    HopRule {
         health: Health::Failing,
         applies: |hop| (hop.choice.failures > 0).then(|| failing_for(hop)),
         write: None,
@@ -63,12 +71,15 @@ pub fn of_hop(hop: &HopFacts) -> Health {
     applying.map(|rule| rule.health).max().unwrap_or(Health::Good)
 }
 
-/// Returns how the dials or checks of a next hop fail, and for how long they have: `refused for 12s`. `None` if the last ones did
-/// not fail.
+/// Returns how the dials or checks of a next hop fail, or that its flows have no answer, and for how long: `refused for 12s`. `None`
+/// if none of it is so.
 pub fn failure(hop: &HopFacts) -> Option<String> {
     let fails = hop.choice.failures > 0 || is(hop, Availability::Down);
-    let last = hop.last_failure.as_ref().filter(|_| fails)?;
-    Some(format!("{} for {}", last.why, age(failing_for(hop).as_secs_f64())))
+    let (what, time) = match (hop.last_failure.as_ref().filter(|_| fails), hop.choice.stalled_for) {
+        (Some(last), _) => (&*last.why, failing_for(hop)),
+        (None, stalled_for) => ("no answer to its flows", stalled_for?),
+    };
+    Some(format!("{what} for {}", age(time.as_secs_f64())))
 }
 
 /// Returns the problems of single next hops, or the one problem that all are down.

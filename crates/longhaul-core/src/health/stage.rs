@@ -50,6 +50,8 @@ pub enum Stage {
     Data,
     /// The listener of a tunnel.
     Listener,
+    /// The clients of a tunnel, or the relays through which they come.
+    Clients,
     /// The next hops of a tunnel.
     NextHop,
     /// The FTP data connections of a tunnel.
@@ -100,6 +102,7 @@ impl Stage {
             Stage::Lan => "LAN",
             Stage::FinalHost | Stage::Data => "final host",
             Stage::Listener => "listener",
+            Stage::Clients => "clients",
             Stage::NextHop => "next hop",
             Stage::FtpData => "FTP data",
             Stage::Verify => "verify",

@@ -17,7 +17,7 @@ fn noted(why: &str, seconds: f64) -> Option<Noted> {
 
 fn hop(next_hop: &str, state: Availability, failures: u32) -> HopFacts {
     let (age, failing_for) = (Duration::from_secs(60), (failures > 0).then_some(Duration::from_secs(5)));
-    let choice = HopView { state, age, flows: 0, rtt: None, failures, failing_for };
+    let choice = HopView { state, age, flows: 0, rtt: None, failures, failing_for, stalled_for: None };
     HopFacts { next_hop: next_hop.into(), choice, last_failure: None, name: None, check_refusal: None }
 }
 
@@ -201,6 +201,20 @@ fn failed_dials_are_a_problem_and_doubtful_if_no_next_hop_is_left() {
         ["5s", "5s", "1m00s"].map(|time| Some(format!("refused for {time}")))
     );
     assert_eq!((refused(&up("f:1")), failure(&three)), (None, None));
+}
+
+#[test]
+fn a_hop_that_answers_none_of_its_flows_is_doubtful_without_another_one() {
+    let mut stalled = up("a:1");
+    stalled.choice.stalled_for = Some(Duration::from_secs(20));
+    let what = "a:1 has not answered any flow that carries bytes for 20s";
+    assert_eq!(only(&of(&[stalled.clone()])), Some((what.into(), Health::Doubtful, at(980))));
+    assert_eq!(only(&of(&[stalled.clone(), up("b:1")])), Some((what.into(), Health::Failing, at(980))));
+    assert_eq!((of_hop(&stalled), failure(&stalled)), (Health::Doubtful, Some("no answer to its flows for 20s".into())));
+    let clients = of_one(TunnelFacts { stalled_clients: Some(at(990)), ..TunnelFacts::default() });
+    let what = "no client whose flow carries bytes has answered for 10s";
+    assert_eq!(only(&clients), Some((what.into(), Health::Failing, at(990))));
+    assert_eq!(clients[0].stage.part(), "clients");
 }
 
 /// A backup relay tells how the tunnel is now.

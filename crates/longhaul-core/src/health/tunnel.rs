@@ -23,6 +23,7 @@ const RULES: &[Rule] = &[
     Rule::One(hops::unanswered_names),
     Rule::One(hops::absent_names),
     Rule::One(looped_flows),
+    Rule::One(stalled_clients),
     Rule::One(waiting_clients),
     Rule::One(data_connections),
     Rule::One(probes::broken_stage),
@@ -58,6 +59,15 @@ fn looped_flows(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
         }
     };
     Some(Problem::new(Stage::NextHop, Health::Doubtful, at.before(age), evidence).with(remedy))
+}
+
+/// Returns the problem of clients that do not answer. A client that was switched off shows, too, if no other carries bytes. So new
+/// flows are not in doubt.
+fn stalled_clients(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
+    let since = tunnel.stalled_clients?;
+    let time = longhaul_units::age(at.since(since).as_secs_f64());
+    let evidence = format!("no client whose flow carries bytes has answered for {time}");
+    Some(Problem::new(Stage::Clients, Health::Failing, since, evidence))
 }
 
 /// Returns the problem of clients that wait, because the tunnel may not have another flow. They are served when a flow ends.

@@ -66,6 +66,8 @@ pub struct HopView {
     pub failures: u32,
     /// Time since the first of those; `None` without one.
     pub failing_for: Option<Duration>,
+    /// Time since any flow to it had an answer, if all that carry bytes wait for one. `None` otherwise.
+    pub stalled_for: Option<Duration>,
 }
 
 /// A change that is worth a line in the log.
@@ -165,7 +167,16 @@ impl DialRecord {
     /// Returns its state at `now`, with what the group knows of it: the number of its flows, and the time of its handshakes.
     pub(super) fn view(&self, flows: u32, rtt: Option<Duration>, now: Instant) -> HopView {
         let failing_for = self.failing_since.map(|since| now.saturating_duration_since(since));
-        HopView { state: self.state(now), age: self.age(now), flows, rtt, failures: self.failures, failing_for }
+        let stalled_for = None;
+        HopView {
+            state: self.state(now),
+            age: self.age(now),
+            flows,
+            rtt,
+            failures: self.failures,
+            failing_for,
+            stalled_for,
+        }
     }
 
     /// Returns its place in the order of a dial. `dice` is a random number below 1. `None` if it is not to be dialled.

@@ -32,11 +32,13 @@ struct Hop {
     flows: u32,
     rtt: Option<Duration>,
     record: DialRecord,
+    /// Time of the last answer to its flows, if all that carry bytes wait for one.
+    stalled: Option<Instant>,
 }
 
 impl Group {
     /// Returns the order in which to try `members` for a flow of `client`, as indices. A hop that is down is not in it.
-    /// Ejected hops come last. `random` has random bits.
+    /// Ejected and stalled hops come last. `random` has random bits.
     pub fn order(
         &mut self,
         policy: &Policy,
@@ -55,7 +57,9 @@ impl Group {
             .map(|member| {
                 // A sticky policy moves each client once while a hop comes back, and not for each flow.
                 let bits = if policy.is_sticky { member.key.of_client(client).rotate_left(32) } else { random };
-                self.hop(member.key, now).record.rank((bits >> 11) as f64 / (1u64 << 53) as f64, now)
+                let hop = self.hop(member.key, now);
+                let rank = hop.record.rank((bits >> 11) as f64 / (1u64 << 53) as f64, now);
+                if hop.stalled.is_some() { rank.and(Some(Rank::Last)) } else { rank }
             })
             .collect();
         let mut order = Vec::with_capacity(members.len());
@@ -113,6 +117,14 @@ impl Group {
         self.hop(key, now).record.checked(passed, thresholds, now)
     }
 
+    /// Records the hops whose flows wait for an answer, and since when. The others have none that does, or one that has had an
+    /// answer.
+    pub fn stalled(&mut self, stalled: &[(HopKey, Instant)]) {
+        for hop in &mut self.hops {
+            hop.stalled = stalled.iter().find(|(key, _)| *key == hop.key).map(|(_, since)| *since);
+        }
+    }
+
     /// Ends the effect of active checks, because the tunnel no longer has any.
     pub fn unchecked(&mut self, now: Instant) {
         self.hops.iter_mut().for_each(|hop| hop.record.unchecked(now));
@@ -129,8 +141,9 @@ impl Group {
     /// Returns the state of the hop `key`.
     pub fn view(&self, key: HopKey, now: Instant) -> HopView {
         let unknown = Hop::new(key, now);
-        let Hop { flows, rtt, record, .. } = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
-        record.view(*flows, *rtt, now)
+        let hop = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
+        let stalled_for = hop.stalled.map(|since| now.saturating_duration_since(since));
+        HopView { stalled_for, ..hop.record.view(hop.flows, hop.rtt, now) }
     }
 
     fn load(&mut self, member: Member, now: Instant) -> Load {
@@ -150,7 +163,7 @@ impl Group {
 
 impl Hop {
     fn new(key: HopKey, now: Instant) -> Hop {
-        Hop { key, flows: 0, rtt: None, record: DialRecord::new(now) }
+        Hop { key, flows: 0, rtt: None, record: DialRecord::new(now), stalled: None }
     }
 }
 

@@ -253,6 +253,21 @@ fn a_hop_that_fails_while_it_returns_is_ejected_at_once_and_for_longer() {
 }
 
 #[test]
+fn a_hop_whose_flows_have_no_answer_is_dialled_last() {
+    let (mut group, members, now) = (Group::default(), members(&[1, 1]), Instant::now());
+    assert_eq!(group.order(policy("in-order"), &members, client(1), 0, now), [0, 1]);
+    group.stalled(&[(members[0].key, now)]);
+    let later = now + Duration::from_secs(9);
+    assert_eq!(group.order(policy("in-order"), &members, client(1), 0, later), [1, 0]);
+    assert_eq!(group.order(policy("in-order"), &members[..1], client(1), 0, later), [0], "the only one");
+    let stalled = |group: &Group| members.iter().map(|hop| group.view(hop.key, later).stalled_for).collect::<Vec<_>>();
+    assert_eq!(stalled(&group), [Some(Duration::from_secs(9)), None]);
+    group.stalled(&[]);
+    assert_eq!(stalled(&group), [None, None]);
+    assert_eq!(group.order(policy("in-order"), &members, client(1), 0, later), [0, 1]);
+}
+
+#[test]
 fn ejected_hops_are_all_tried_and_hops_that_are_down_are_not() {
     let mut two = Two::new();
     for _ in 0..3 {

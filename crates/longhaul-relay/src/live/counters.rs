@@ -3,6 +3,7 @@
 
 use crate::live::distributions::Distributions;
 use crate::live::how::How;
+use crate::live::stalled::Stalled;
 use crate::live::tally::Tally;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -55,6 +56,8 @@ macro_rules! counters {
             ended_down: AtomicU64,
             /// Distributions over the flows of the tunnel.
             pub(crate) distributions: Arc<Distributions>,
+            /// The next hops and clients of the tunnel that do not answer.
+            pub(crate) stalled: Stalled,
         }
 
         /// The counters at one moment, for the log and for views.

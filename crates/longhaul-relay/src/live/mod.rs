@@ -18,6 +18,7 @@ mod moment;
 pub(crate) mod own_probes;
 mod pulse;
 pub(crate) mod registry;
+pub(crate) mod stalled;
 pub(crate) mod tally;
 pub(crate) mod throttle;
 pub(crate) mod verified;

@@ -62,6 +62,7 @@ impl Hops {
         let now = Instant::now();
         let members = members(tunnel);
         let mut group = self.group();
+        group.stalled(&counters.stalled.get().hops);
         let order = group.order(tunnel.policy, &members, client, self.random.hash_one(now), now);
         let first = order.first().map(|hop| {
             let key = members[*hop].key;
@@ -121,10 +122,11 @@ impl Hops {
         lock(&self.refusing).clear();
     }
 
-    /// Returns the facts of each next hop of `tunnel`.
-    pub(super) fn view(&self, tunnel: &Tunnel, names: &Names) -> Vec<HopFacts> {
+    /// Returns the facts of each next hop of `tunnel`, of which `stalled` do not answer.
+    pub(super) fn view(&self, tunnel: &Tunnel, names: &Names, stalled: &[(HopKey, Instant)]) -> Vec<HopFacts> {
         let name_views: Vec<Option<NameFacts>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
-        let (group, failures, refusing) = (self.group(), lock(&self.failures), lock(&self.refusing));
+        let (mut group, failures, refusing) = (self.group(), lock(&self.failures), lock(&self.refusing));
+        group.stalled(stalled);
         let now = Instant::now();
         let noted = |reasons: &HashMap<HopKey, Reason>, key: &HopKey| {
             let noted =

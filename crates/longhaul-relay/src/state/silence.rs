@@ -10,10 +10,14 @@
 use crate::leg::rto;
 use crate::leg::sample::leg_look;
 use crate::leg::stream::Stream;
+use crate::live::counters::Counters;
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;
+use crate::live::stalled::Places;
 use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
+use longhaul_core::next_hop::HopKey;
 use longhaul_core::silence::{ACTIVE, Check, Keepalive, LegLook, MIN_AGE, PATIENCE, Silence};
+use longhaul_core::stall::{Answer, Answers};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
@@ -33,6 +37,8 @@ struct Sweeper {
     from: u64,
     watched: Vec<Watched>,
     looks: Looks,
+    /// The tunnels with next hops or clients that did not answer by the last sweep, by their counters.
+    stalled: Vec<(Arc<Counters>, Places)>,
 }
 
 /// How the sweep looks at a leg.
@@ -52,12 +58,15 @@ struct Watched {
 }
 
 /// A leg of such a flow.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct WatchedLeg {
     /// Number of bytes that it has given, as of the last look.
     given: u64,
     /// Time of the next look in the kernel, even if it gives bytes.
     refresh: Option<Instant>,
+    answers: Answers,
+    /// What the last look says about its peer.
+    answer: Answer,
 }
 
 impl Sweep {
@@ -69,7 +78,7 @@ impl Sweep {
     /// Starts the sweep for `flow`, both of whose legs are connected. A leg whose keepalive or user-timeout a user has
     /// set keeps it. If there is no thread for the sweep, the other legs get the presets of the table.
     pub(crate) fn begin(&self, flow: &Flow) {
-        if is_ours(flow) && !self.is_swept() {
+        if !self.is_swept() {
             Leg::ALL.into_iter().for_each(|leg| tell(flow, leg, &IDLE_SETTINGS));
         }
     }
@@ -91,7 +100,7 @@ impl Sweep {
 
 impl Sweeper {
     fn new(registry: Arc<Registry>, looks: Looks) -> Sweeper {
-        Sweeper { registry, from: 1, watched: Vec::new(), looks }
+        Sweeper { registry, from: 1, watched: Vec::new(), looks, stalled: Vec::new() }
     }
 
     fn run(mut self) -> ! {
@@ -108,20 +117,53 @@ impl Sweeper {
         for flow in
             self.registry.take(&mut self.from, |flow| now.saturating_duration_since(flow.began.instant()) >= MIN_AGE)
         {
-            self.watched.push(Watched { flow, silence: Silence::begin(now), legs: Default::default() });
+            self.watched.push(Watched { flow, silence: Silence::begin(now), legs: [WatchedLeg::begin(now); 2] });
         }
         self.watched.retain_mut(|watched| watched.look(now, self.looks));
+        self.tell_stalled();
         if self.watched.capacity() > 2 * self.watched.len() + SPARE_ENTRIES {
             self.watched.shrink_to(self.watched.len() + SPARE_ENTRIES);
         }
     }
+
+    /// Tells the views which next hops and clients do not answer. Costs nothing while all do.
+    fn tell_stalled(&mut self) {
+        let answers = |watched: &Watched, is: fn(&Answer) -> bool| watched.legs.iter().any(|leg| is(&leg.answer));
+        if self.stalled.is_empty() && !self.watched.iter().any(|watched| answers(watched, is_missing)) {
+            return;
+        }
+        let before = std::mem::take(&mut self.stalled);
+        for flow in self.watched.iter().filter(|watched| answers(watched, is_missing)) {
+            flow.visit(|counters, hop, answer| {
+                let Answer::Missing(since) = answer else { return };
+                let known = self.stalled.iter().position(|(known, _)| Arc::ptr_eq(known, counters));
+                let index = known.unwrap_or_else(|| {
+                    self.stalled.push((counters.clone(), Places::default()));
+                    self.stalled.len() - 1
+                });
+                self.stalled[index].1.add(hop, since);
+            });
+        }
+        for flow in self.watched.iter().filter(|watched| answers(watched, |answer| *answer == Answer::Came)) {
+            flow.visit(|counters, hop, answer| {
+                let known = self.stalled.iter_mut().find(|(known, _)| Arc::ptr_eq(known, counters));
+                known.into_iter().filter(|_| answer == Answer::Came).for_each(|(_, places)| places.remove(hop));
+            });
+        }
+        before.iter().for_each(|(counters, _)| counters.stalled.set(Places::default()));
+        self.stalled.iter().for_each(|(counters, places)| counters.stalled.set(places.clone()));
+    }
+}
+
+fn is_missing(answer: &Answer) -> bool {
+    matches!(answer, Answer::Missing(_))
 }
 
 impl Watched {
     /// Sets keepalive and limits of the legs as the flow needs them now. Returns false when the sweep need not look at the flow:
-    /// it is idle or has ended, or we set the keepalive of neither leg.
+    /// it is idle or has ended.
     fn look(&mut self, now: Instant, looks: Looks) -> bool {
-        let Some(flow) = self.flow.upgrade().filter(|flow| is_ours(flow)) else { return false };
+        let Some(flow) = self.flow.upgrade() else { return false };
         if !flow.is_connected() {
             return true;
         }
@@ -136,8 +178,11 @@ impl Watched {
             let of = &mut self.legs[leg.index()];
             let is_due = to_check.is_some_and(|legs| legs[leg.index()]);
             if of.needs_look(&flow, leg, now) || is_due {
-                let Some(socket) = our_stream(&flow, leg) else { continue };
+                let Some(socket) = flow.stream(leg) else { continue };
                 let look = (looks.look)(&socket);
+                if let (Some(look), false) = (look, of.answer == Answer::Came) {
+                    of.answer = of.answers.look(now, &look);
+                }
                 checks[leg.index()] = is_due.then(|| look.map_or(Check::Idle, |look| look.check()));
                 seen[leg.index()] = look.map(|look| (socket, look));
             }
@@ -156,22 +201,32 @@ impl Watched {
     }
 }
 
+impl Watched {
+    /// Visits both legs: the counters of the tunnel, the next hop of the dial leg, and what the last look says about the peer.
+    fn visit(&self, mut visit: impl FnMut(&Arc<Counters>, Option<HopKey>, Answer)) {
+        let Some(flow) = self.flow.upgrade() else { return };
+        let Some((hop, _)) = flow.next_hop() else { return };
+        let places = [None, Some(hop.member().key)];
+        places.into_iter().zip(&self.legs).for_each(|(place, leg)| visit(&flow.counters, place, leg.answer));
+    }
+}
+
 impl WatchedLeg {
+    fn begin(now: Instant) -> WatchedLeg {
+        WatchedLeg { given: 0, refresh: None, answers: Answers::begin(now), answer: Answer::None }
+    }
+
     /// Whether the kernel has to be asked about `leg`. Not if its peer is alive, because it gives bytes, and takes some.
     fn needs_look(&mut self, flow: &Flow, leg: Leg, now: Instant) -> bool {
         let given = flow.carried(leg);
         let gives = std::mem::replace(&mut self.given, given) != given;
+        self.answer = if gives { self.answers.gave(now) } else { Answer::None };
         let needs = !gives || flow.is_blocked(leg.other()) || self.refresh.is_none_or(|refresh| now >= refresh);
         if needs {
             self.refresh = Some(now + REFRESH);
         }
         needs
     }
-}
-
-/// Whether we set the keepalive of a leg of `flow`.
-fn is_ours(flow: &Flow) -> bool {
-    Leg::ALL.into_iter().any(|leg| flow.tunnel.options(leg).keepalive_is_ours())
 }
 
 /// Returns the connection of `leg`, if we set its keepalive and it is not closed.
@@ -229,6 +284,7 @@ mod tests {
     use crate::leg::stream::pair;
     use longhaul_config::Tunnel;
     use longhaul_config::options::row;
+    use socket2::SockRef;
     use std::net::TcpStream;
 
     #[test]
@@ -338,8 +394,46 @@ mod tests {
         assert_eq!(sweep.registry.take(&mut none_else, |_| true).len(), 1, "it was idle");
     }
 
+    /// Looks at a leg with bytes in flight that are never acknowledged.
+    fn in_the_dark(_: &Stream) -> Option<LegLook> {
+        Some(LegLook { unacked_segments: 1, peer_window: 1, acked_bytes: 7, ..LegLook::default() })
+    }
+
     #[tokio::test]
-    async fn ended_flows_and_legs_with_options_of_a_user_are_never_sampled() {
+    async fn a_next_hop_is_stalled_while_none_of_its_flows_has_an_answer() {
+        let (sweep, mut sweeper) = swept_here(in_the_dark);
+        let ((accept, _client), (dial, _server)) = (leg(), leg());
+        let hop = |port| longhaul_config::NextHop::new("192.0.2.1", port);
+        let tunnel = Arc::new(Tunnel { to: vec![hop(1), hop(2)], ..tunnel() });
+        let counters = Arc::<Counters>::default();
+        let flow = |to| {
+            let flow = sweep.registry.add(tunnel.clone(), &counters, tunnel.listen, &accept);
+            flow.connected(to, tunnel.listen, &dial);
+            flow
+        };
+        let (one, two, other) = (flow(0), flow(0), flow(1));
+        let start = Instant::now();
+        let mut at = |seconds| {
+            sweeper.sweep(start + Duration::from_secs(seconds));
+            let Places { clients, hops } = counters.stalled.get();
+            let since = |then: Instant| (then - start).as_secs();
+            let of = |port| hops.iter().find(|(key, _)| *key == hop(port).member().key).map(|(_, last)| since(*last));
+            (clients.map(since), of(1), of(2))
+        };
+        assert_eq!((at(4), at(6)), ((None, None, None), (None, None, None)));
+        assert_eq!(at(7), (Some(4), Some(4), Some(4)));
+        one.set_carried(Leg::Dial, 1);
+        assert_eq!(at(8), (Some(4), None, Some(4)), "a next hop gave bytes to one flow");
+        assert_eq!(at(9), (Some(4), None, Some(4)), "a second ago");
+        assert_eq!(at(11), (Some(4), Some(8), Some(4)), "since the last answer");
+        other.set_carried(Leg::Accept, 1);
+        assert_eq!(at(12).0, None, "a client gave bytes");
+        [one, two, other].into_iter().for_each(|flow| sweep.registry.remove(&flow));
+        assert_eq!(at(13), (None, None, None), "they have ended");
+    }
+
+    #[tokio::test]
+    async fn the_keepalive_of_a_user_stays_and_ended_flows_are_never_sampled() {
         let (sweep, mut sweeper) = swept_here(answered);
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let later = Instant::now() + Duration::from_secs(60);
@@ -352,10 +446,12 @@ mod tests {
             assert_eq!((idle_s(&accept), idle_s(&dial)), (Value::Number(5), Value::Number(0)), "{option}");
             sweep.registry.remove(&one);
             drop(one);
+            SockRef::from(&*accept).set_keepalive(false).unwrap();
             tunnel.accept.set(Leg::Accept, key, value).unwrap();
-            let _other = flow(&sweep, &tunnel, &accept, &dial);
+            let other = flow(&sweep, &tunnel, &accept, &dial);
             sweeper.sweep(later);
-            assert!(sweeper.watched.is_empty(), "no leg of it is ours");
+            assert_eq!((idle_s(&accept), idle_s(&dial)), (Value::Number(0), Value::Number(0)), "{option}");
+            sweep.registry.remove(&other);
         }
         sweep.registry.remove(&flow(&sweep, &tunnel(), &accept, &dial));
         sweeper.sweep(later);

@@ -48,6 +48,8 @@ pub struct TunnelView {
     pub looped: Option<Doubtful>,
     /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
     pub waiting: Option<Wait>,
+    /// Time of the last answer of a client, if all whose flows carry bytes owe one. `None` otherwise.
+    pub stalled_clients: Option<SystemTime>,
     /// The latest problem of its FTP data connections. `None` if there was none lately.
     pub data_problem: Option<DataFacts>,
     /// The results of the daemon's own probes. `None` without `verify`.
@@ -148,11 +150,13 @@ impl Tunnels {
         let ServedTunnel { settings, hops, waiting_clients, data_problem, history, absence, needed, counters, .. } =
             tunnel;
         let is_here = |address| self.loop_guard.here.has(address);
+        let stalled = counters.stalled.get();
         TunnelView {
             settings: settings.clone(),
             gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
-            hops: hops.view(settings, &self.names),
             looped: self.looped(tunnel, Instant::now()),
+            hops: hops.view(settings, &self.names, &stalled.hops),
+            stalled_clients: stalled.clients.and_then(|since| SystemTime::now().checked_sub(since.elapsed())),
             waiting: waiting_clients.view(),
             data_problem: data_problem.view(),
             probes: history.as_ref().map(|history| history.view()),

@@ -31,6 +31,7 @@ pub(super) fn judge(source: &Source, status: &Status, at: At, tunnels: &[TunnelV
         hops: &tunnel.hops,
         looped: tunnel.looped,
         waiting: tunnel.waiting,
+        stalled_clients: tunnel.stalled_clients,
         data_problem: tunnel.data_problem.as_ref(),
         probes: tunnel.probes.as_ref().map(|view| &view.facts),
     });
@@ -94,6 +95,7 @@ fn hop(next_hop: &NextHop, facts: &HopFacts, at: At) -> HopState {
         failed_dials: choice.failures.into(),
         failing_seconds: choice.failing_for.map(|time| time.as_secs_f64()),
         failure: health::failure(facts),
+        stalled_seconds: choice.stalled_for.map(|time| time.as_secs_f64()),
         last_failure: why(last_failure),
         last_failure_seconds: seconds(last_failure),
         name: name.as_ref().map(name_state),

@@ -255,10 +255,13 @@ pub struct HopState {
     /// Time since the first of them, in seconds. Absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_seconds: Option<f64>,
-    /// How its dials or checks fail, and for how long they have, as views write it: `refused for 12s`. Absent if the last ones did
-    /// not fail.
+    /// How its dials or checks fail, or that its flows have no answer, and for how long, as views write it: `refused for 12s`. Absent
+    /// if none of it is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Time since any flow to it had an answer, in seconds, if all that carry bytes wait for one. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalled_seconds: Option<f64>,
     /// Why the last dial or check failed that did: `refused`, `no answer`, `reset`, `unreachable`, `cannot be resolved`,
     /// `failed`, or the broken stage of a check by `verify` with the same words. Absent if none has failed.
     #[serde(skip_serializing_if = "Option::is_none")]

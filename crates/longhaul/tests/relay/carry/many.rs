@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use longhaul_config::options::{self, Leg, Preset, ROWS, Row, Value, When, row};
-use longhaul_sys::sockopt::Opt;
+use longhaul_sys::sockopt::{self, Opt};
 use rustix::event::PollFlags;
 use socket2::SockRef;
 use std::cell::Cell;
@@ -237,19 +237,28 @@ fn both_legs_of_a_live_flow_have_the_presets_and_autotuned_buffers() {
     }
 }
 
-/// Keepalive of an active leg: idle and interval in seconds, count, and user-timeout in milliseconds, which would override the
-/// count. A silent peer is given up after 120 s.
-const ACTIVE: [u64; 4] = [5, 5, 23, 0];
-/// Keepalive of an idle leg, with the same fields and the same 120 s.
-const IDLE: [u64; 4] = [60, 15, 4, 0];
+/// Limits of an active leg: idle and interval of keepalive in seconds, its count, user-timeout in milliseconds, which overrides the
+/// count, and rto-max in milliseconds. A silent peer is given up after 15 minutes, or before Linux 6.15 after 120 s.
+const ACTIVE: [u64; 5] = [5, 5, 23, 900_000, 1000];
+/// Limits of an idle leg, with the same fields. A silent peer is given up after 120 s.
+const IDLE: [u64; 5] = [60, 15, 4, 0, 120_000];
 
-fn keepalive(socket: &impl AsFd) -> [u64; 4] {
-    ["keepalive-idle", "keepalive-interval", "keepalive-count", "user-timeout"].map(|key| {
-        match row(Leg::Dial, key).unwrap().read(socket.as_fd()).unwrap() {
+fn keepalive(socket: &impl AsFd) -> [u64; 5] {
+    let [idle, interval, count, timeout] = ["keepalive-idle", "keepalive-interval", "keepalive-count", "user-timeout"]
+        .map(|key| match row(Leg::Dial, key).unwrap().read(socket.as_fd()).unwrap() {
             Some(Value::Number(number)) => number,
             other => panic!("{key} is {other:?}"),
-        }
-    })
+        });
+    [idle, interval, count, timeout, sockopt::rto_max(socket.as_fd()).map_or(0, |time| time.as_millis() as u64)]
+}
+
+/// Returns `limits` as this kernel has them.
+fn here(limits: [u64; 5], socket: &impl AsFd) -> [u64; 5] {
+    let [idle, interval, count, timeout, rto_max] = limits;
+    match sockopt::rto_max(socket.as_fd()) {
+        Ok(_) => limits,
+        Err(_) => [idle, interval, count, if rto_max == ACTIVE[4] { 0 } else { timeout }, 0],
+    }
 }
 
 #[test]
@@ -263,7 +272,8 @@ fn keepalive_is_fast_on_active_legs_and_slow_on_idle_ones() {
     else {
         return skip("pidfd_getfd(2) is not allowed here");
     };
-    let both_are = |wanted: [u64; 4]| {
+    let both_are = |wanted: [u64; 5]| {
+        let wanted = here(wanted, &accept);
         let legs = || {
             quiet_for(&client, Duration::from_millis(10));
             [&accept, &dial].map(keepalive)
@@ -276,8 +286,9 @@ fn keepalive_is_fast_on_active_legs_and_slow_on_idle_ones() {
     both_are(IDLE);
     talk(&client, &server);
     both_are(ACTIVE);
-    // The relay does not touch the keepalive of legs where a part of it is configured.
-    assert_eq!([&users_accept, &users_dial].map(keepalive), [[60, 15, 9, 0], [60, 15, 4, 100_000]]);
+    // The relay does not touch the limits of legs where a part of them is configured.
+    let users = [[60, 15, 9, 0, 120_000], [60, 15, 4, 100_000, 120_000]].map(|limits| here(limits, &accept));
+    assert_eq!([&users_accept, &users_dial].map(keepalive), users);
 }
 
 /// Socket option that tells which buffer sizes were set: bit 1 for the send buffer, bit 2 for the receive buffer

@@ -2,5 +2,6 @@
 
 pub(crate) mod endings;
 pub(crate) mod many;
+mod outage;
 mod states;
 pub(crate) mod wan;

@@ -21,7 +21,7 @@ pub(crate) fn server_at(ip: &str) -> TcpListener {
     listen(format!("{ip}:0"))
 }
 
-pub(super) fn listen(address: impl ToSocketAddrs) -> TcpListener {
+pub(crate) fn listen(address: impl ToSocketAddrs) -> TcpListener {
     let server = TcpListener::bind(address).expect("a server");
     // accept(2) obeys SO_RCVTIMEO (socket(7)). A missing connection thus fails the test instead of blocking it.
     SockRef::from(&server).set_read_timeout(Some(TIMEOUT)).expect("SO_RCVTIMEO");
