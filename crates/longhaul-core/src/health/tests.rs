@@ -210,7 +210,10 @@ fn a_hop_that_answers_none_of_its_flows_is_doubtful_without_another_one() {
     let what = "a:1 has not answered any flow that carries bytes for 20s";
     assert_eq!(only(&of(&[stalled.clone()])), Some((what.into(), Health::Doubtful, at(980))));
     assert_eq!(only(&of(&[stalled.clone(), up("b:1")])), Some((what.into(), Health::Failing, at(980))));
-    assert_eq!((of_hop(&stalled), failure(&stalled)), (Health::Doubtful, Some("no answer to its flows for 20s".into())));
+    assert_eq!(
+        (of_hop(&stalled), failure(&stalled)),
+        (Health::Doubtful, Some("no answer to its flows for 20s".into()))
+    );
     let clients = of_one(TunnelFacts { stalled_clients: Some(at(990)), ..TunnelFacts::default() });
     let what = "no client whose flow carries bytes has answered for 10s";
     assert_eq!(only(&clients), Some((what.into(), Health::Failing, at(990))));
