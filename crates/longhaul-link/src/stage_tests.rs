@@ -206,6 +206,15 @@ fn a_schedule_takes_the_line_down_and_brings_it_back() {
 }
 
 #[test]
+fn an_outage_is_written_by_its_times() {
+    let read = |text: &str| Change::outage(text).map(|change| (change.to_string(), change.end()));
+    assert_eq!(read("20s to 60s"), Ok(("at 20s down for 40s".into(), Some(Duration::from_secs(60)))));
+    assert_eq!(read("1500ms to 2s").unwrap().0, "at 1500ms down for 500ms");
+    assert_eq!(Change::read("at 1s down").unwrap().end(), None);
+    assert_eq!((read("60s to 20s"), read("20s")), (Err(StageError::NoTime), Err(StageError::Form("20s to 60s"))));
+}
+
+#[test]
 fn a_held_schedule_counts_from_begin() {
     let mut link = linked(&[], &["at 1s down for 1s"], 1).unwrap();
     link.hold();

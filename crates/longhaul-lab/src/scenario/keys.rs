@@ -536,8 +536,12 @@ mod tests {
         let rows = |rows: Vec<(&str, String)>| {
             rows.iter().fold(String::new(), |text, (name, what)| format!("{text}| `{name}` | {what} |\n"))
         };
-        let stages =
-            longhaul_link::ROWS.iter().map(|row| (row.key, format!("{}. Example: `\"{}\"`", row.help, row.sample)));
+        // The help of a stage without a value has its example.
+        let example = |sample: &str| match sample {
+            "" => String::new(),
+            sample => format!(". Example: `\"{sample}\"`"),
+        };
+        let stages = longhaul_link::ROWS.iter().map(|row| (row.key, format!("{}{}", row.help, example(row.sample))));
         let carriers = carriers::ROWS.iter().map(|row| (row.name, row.what.to_string()));
         let kinds = kinds::ROWS.iter().map(|row| (row.name, row.what.to_string()));
         let laws = law::ROWS.iter().map(|row| (row.name, row.formula.to_string()));

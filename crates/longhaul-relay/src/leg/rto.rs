@@ -10,12 +10,8 @@ use longhaul_sys::sockopt;
 use socket2::{Domain, Socket, Type};
 use std::os::fd::AsFd;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::time::Duration;
-
-/// The longest time between two retransmissions that is set on a leg, in ms; or [`KERNELS`], or [`LEFT`].
-#[derive(Debug, Default)]
-pub(crate) struct RtoMax(AtomicU32);
 
 /// Returns the kernel's own longest time between two retransmissions. `None` if the kernel does not let us set it.
 pub(crate) fn kernels() -> Option<Duration> {
@@ -28,9 +24,9 @@ pub(crate) fn limit(leg: &Stream, limits: Option<Limits>) {
     let Some(longest) = kernels() else { return };
     let limits = limits.filter(|limits| limits.rto_max < longest);
     let new = limits.map_or(KERNELS, |limits| limits.rto_max.as_millis() as u32);
-    let old = leg.rto_max.0.load(Relaxed);
+    let old = leg.rto_max.load(Relaxed);
     let is_near = old != KERNELS && new != KERNELS && new.abs_diff(old) <= old / 4;
-    if old == new || old == LEFT || is_near || leg.rto_max.0.compare_exchange(old, new, AcqRel, Relaxed).is_err() {
+    if old == new || old == LEFT || is_near || leg.rto_max.compare_exchange(old, new, AcqRel, Relaxed).is_err() {
         return;
     }
     match limits {
@@ -42,14 +38,14 @@ pub(crate) fn limit(leg: &Stream, limits: Option<Limits>) {
         None => reset(leg),
     }
     // The flow's task may have left the leg to the kernel meanwhile, and closes it next.
-    if leg.rto_max.0.load(Relaxed) == LEFT {
+    if leg.rto_max.load(Relaxed) == LEFT {
         reset(leg);
     }
 }
 
 /// Sets the kernel's own limits for good, because the leg's last bytes are left to the kernel. No call if they hold already.
 pub(crate) fn leave(leg: &Stream) {
-    if !matches!(leg.rto_max.0.swap(LEFT, AcqRel), KERNELS | LEFT) {
+    if !matches!(leg.rto_max.swap(LEFT, AcqRel), KERNELS | LEFT) {
         reset(leg);
     }
 }
@@ -57,7 +53,7 @@ pub(crate) fn leave(leg: &Stream) {
 /// Returns the longest time between two retransmissions that is set on `leg`, in ms. 0 if the kernel's own holds.
 #[cfg(test)]
 pub(crate) fn milliseconds(leg: &Stream) -> u32 {
-    leg.rto_max.0.load(Relaxed)
+    leg.rto_max.load(Relaxed)
 }
 
 fn reset(leg: &Stream) {
@@ -67,9 +63,9 @@ fn reset(leg: &Stream) {
     }
 }
 
-/// The kernel's own limits hold.
+/// Value of `Stream::rto_max`: the kernel's own limits hold.
 const KERNELS: u32 = 0;
-/// They hold for good.
+/// Value of it: they hold for good.
 const LEFT: u32 = u32::MAX;
 
 static OF_KERNEL: LazyLock<Option<Duration>> = LazyLock::new(|| {

@@ -3,7 +3,6 @@
 //! tokio's TcpStream is not used, because it does not report urgent data (EPOLLPRI). Asking the kernel for it each time
 //! that a socket is empty was a fifth of the system calls of a ping-pong.
 
-use crate::leg::rto::RtoMax;
 use longhaul_core::path::findings;
 use socket2::Socket;
 use std::future::Future;
@@ -27,8 +26,8 @@ pub(crate) struct Stream {
     full: AtomicU32,
     /// Number of those samples in which every byte in the buffer was in flight.
     full_under_way: AtomicU32,
-    /// The limit of its retransmission timer.
-    pub(super) rto_max: RtoMax,
+    /// The longest time between two retransmissions that `rto` has set on it, in ms, or a value of its own.
+    pub(super) rto_max: AtomicU32,
     /// Number of bytes that were read from it beyond those that were passed on.
     received_beside: AtomicI32,
     /// Length in bytes of the PROXY header that was sent on it.
@@ -60,7 +59,7 @@ impl Stream {
             socket,
             full: AtomicU32::new(0),
             full_under_way: AtomicU32::new(0),
-            rto_max: RtoMax::default(),
+            rto_max: AtomicU32::new(0),
             received_beside: AtomicI32::new(0),
             header_sent: AtomicU16::new(0),
             was_reset: AtomicBool::new(false),

@@ -60,8 +60,8 @@ struct Watched {
 /// A leg of such a flow.
 #[derive(Clone, Copy)]
 struct WatchedLeg {
-    /// Number of bytes that it has given, as of the last look.
-    given: u64,
+    /// Number of bytes that it has given, as of the last look. `None` before the first one: it may have given them long ago.
+    given: Option<u64>,
     /// Time of the next look in the kernel, even if it gives bytes.
     refresh: Option<Instant>,
     answers: Answers,
@@ -76,7 +76,7 @@ impl Sweep {
     }
 
     /// Starts the sweep for `flow`, both of whose legs are connected. A leg whose keepalive or user-timeout a user has
-    /// set keeps it. If there is no thread for the sweep, the other legs get the presets of the table.
+    /// set keeps it, and is only looked at. If there is no thread for the sweep, the other legs get the presets of the table.
     pub(crate) fn begin(&self, flow: &Flow) {
         if !self.is_swept() {
             Leg::ALL.into_iter().for_each(|leg| tell(flow, leg, &IDLE_SETTINGS));
@@ -199,9 +199,7 @@ impl Watched {
         // active.
         has_moved || to_check.is_none() || self.silence.is_in_doubt(now) || !flow.pulse.rest()
     }
-}
 
-impl Watched {
     /// Visits both legs: the counters of the tunnel, the next hop of the dial leg, and what the last look says about the peer.
     fn visit(&self, mut visit: impl FnMut(&Arc<Counters>, Option<HopKey>, Answer)) {
         let Some(flow) = self.flow.upgrade() else { return };
@@ -213,13 +211,13 @@ impl Watched {
 
 impl WatchedLeg {
     fn begin(now: Instant) -> WatchedLeg {
-        WatchedLeg { given: 0, refresh: None, answers: Answers::begin(now), answer: Answer::None }
+        WatchedLeg { given: None, refresh: None, answers: Answers::begin(now), answer: Answer::None }
     }
 
     /// Whether the kernel has to be asked about `leg`. Not if its peer is alive, because it gives bytes, and takes some.
     fn needs_look(&mut self, flow: &Flow, leg: Leg, now: Instant) -> bool {
         let given = flow.carried(leg);
-        let gives = std::mem::replace(&mut self.given, given) != given;
+        let gives = self.given.replace(given).is_some_and(|before| before != given);
         self.answer = if gives { self.answers.gave(now) } else { Answer::None };
         let needs = !gives || flow.is_blocked(leg.other()) || self.refresh.is_none_or(|refresh| now >= refresh);
         if needs {
@@ -430,6 +428,10 @@ mod tests {
         assert_eq!(at(12).0, None, "a client gave bytes");
         [one, two, other].into_iter().for_each(|flow| sweep.registry.remove(&flow));
         assert_eq!(at(13), (None, None, None), "they have ended");
+        // A flow that moved bytes before it was idle, and wakes in the dark.
+        let woken = flow(0);
+        woken.set_carried(Leg::Dial, 9);
+        assert_eq!([at(20), at(22), at(23)], [(None, None, None), (None, None, None), (Some(20), Some(20), None)]);
     }
 
     #[tokio::test]
