@@ -10,6 +10,7 @@ mod killed;
 mod listeners;
 mod modes;
 mod places;
+mod pyftpdlib;
 mod rules;
 pub(crate) mod servers;
 mod words;

@@ -99,8 +99,7 @@ impl Kind {
             Kind::Proftpd => ("proftpd", "proftpd-core"),
             Kind::PureFtpd => ("pure-ftpd", "pure-ftpd"),
         };
-        let copy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers").join(package).join("usr/sbin");
-        find(name, Some(copy))
+        find(name, Some(copies().join(package).join("usr/sbin")))
     }
 
     fn config(self, place: &str, address: SocketAddr) -> String {
@@ -130,6 +129,11 @@ impl Kind {
         };
         args.iter().map(|arg| (*arg).into()).collect()
     }
+}
+
+/// Returns the folder into which scripts/deps unpacks servers.
+pub(crate) fn copies() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers")
 }
 
 /// Returns the path of `program` in a folder of PATH, in /usr/sbin or in `folder`.
