@@ -5,6 +5,7 @@
 use crate::carry::endings::CELLS;
 use crate::harness::*;
 use longhaul_lab::{Host, LabError, LinkSpec, Profile, Sysctls, Wan};
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -247,8 +248,11 @@ fn only_the_wan_leg_gets_bbr(wan: Arc<Wan>) {
     flow();
 }
 
-/// The buffer is so small that nothing else limits the path, even if other programs delay the relays. The kernels use Reno,
-/// because CUBIC ends slow start when round trips grow (HyStart), and its window may then be even smaller than the buffer.
+/// The buffer is so small that nothing else limits the path. The kernels use Reno, because CUBIC ends slow start when round trips
+/// grow (HyStart), and its window may then be even smaller than the buffer.
+///
+/// Where other programs take most of the processor, Reno's window is small after losses, and the accept leg has the round trips of
+/// a WAN (seen at a load of 75): then the warning is of that leg, or there is none. The bytes go once more.
 #[test]
 fn the_log_names_a_send_buffer_that_limits_a_long_path() {
     let link = LinkSpec::new(Duration::from_millis(60), None);
@@ -263,17 +267,22 @@ fn the_log_names_a_send_buffer_that_limits_a_long_path() {
             let wan = &wan;
             scope.spawn(move || {
                 let path = Path::across(wan, port, 2, &[&format!("--set={setting}")]);
-                let (client, server) = path.connect();
                 // The relay makes no diagnosis for fewer bytes.
                 let bytes = pattern(7, 11_000_000);
-                both_ways(&client, &server, &bytes, &bytes);
-                let warning = "our send buffer limits this path";
-                let warning = path.relays[0].wait_line(warning, |message| message.starts_with(warning));
-                assert_eq!(
-                    (&warning["leg"], warning["tcp_wmem_max"].as_u64()),
-                    (&"dial".into(), wmem),
-                    "{setting}: {warning}"
-                );
+                let mut seen = Vec::new();
+                let warning = (0..4).find_map(|_| {
+                    let (client, server) = path.connect();
+                    both_ways(&client, &server, &bytes, &bytes);
+                    drop((client, server));
+                    seen.extend(path.relays[0].lines_to_last_flow_end());
+                    let names_it = |line: &&Value| {
+                        line["message"].as_str().is_some_and(|text| text.starts_with("our send buffer limits"))
+                            && line["leg"] == "dial"
+                    };
+                    seen.iter().find(names_it).cloned()
+                });
+                let warning = warning.unwrap_or_else(|| panic!("{setting}: no warning: {seen:?}"));
+                assert_eq!(warning["tcp_wmem_max"].as_u64(), wmem, "{setting}: {warning}");
             });
         }
     });

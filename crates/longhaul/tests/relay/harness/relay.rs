@@ -1,6 +1,6 @@
 //! A `longhaul` process.
 
-use crate::harness::sockets::wait_until;
+use crate::harness::sockets::{wait_for, wait_until};
 use crate::harness::{RUNTIME_DIRECTORY, TIMEOUT};
 use longhaul_lab::{Host, Program, Wan};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -132,6 +132,16 @@ impl Relay {
     pub(crate) fn lines_to_counters(&self) -> Vec<Value> {
         self.signal("USR1");
         self.lines_until("counters", |message| message == "counters")
+    }
+
+    /// Waits until every flow has ended; returns the fields of the log lines since the last awaited one.
+    pub(crate) fn lines_to_last_flow_end(&self) -> Vec<Value> {
+        let mut lines: Vec<Value> = Vec::new();
+        wait_for("the end of every flow", || {
+            lines.extend(self.lines_to_counters());
+            lines.last().filter(|counters| counters["flows_now"] == 0).map(drop).ok_or("flows go on")
+        });
+        lines
     }
 
     /// Sends the signal `name`, written as for kill(1).
