@@ -189,9 +189,9 @@ fn read_v2(bytes: &[u8]) -> Result<Option<Header>, Bad> {
         return Ok(Some(Header { bytes: whole, ends: None }));
     }
     let header = v2::Header::try_from(bytes).map_err(|_| Bad::Malformed)?;
-    let ends = match (header.command, header.protocol, header.addresses) {
-        (v2::Command::Proxy, v2::Protocol::Stream, v2::Addresses::IPv4(ip)) => Some(ends_v4(ip)),
-        (v2::Command::Proxy, v2::Protocol::Stream, v2::Addresses::IPv6(ip)) => Some(ends_v6(ip)),
+    let ends = match (header.protocol, header.addresses) {
+        (v2::Protocol::Stream, v2::Addresses::IPv4(ip)) => Some(ends_v4(ip)),
+        (v2::Protocol::Stream, v2::Addresses::IPv6(ip)) => Some(ends_v6(ip)),
         _ => None,
     };
     Ok(Some(Header { bytes: whole, ends }))

@@ -189,7 +189,7 @@ async fn choose<'a>(Live { tunnel, flow, .. }: &'a Live, accept: &Stream) -> Opt
 }
 
 /// Logs why a dial failed. Every flow has its own line at its end. This line has the reason, which is the same for most of them.
-/// That of a probe is one of debug, because no client is reset, and its prober tells the result.
+/// That of a probe is DEBUG, because no client is reset, and its prober tells the result.
 fn tell_of_dial(Live { relay, flow, .. }: &Live, why: &str) {
     let (number, tunnel, peer) = (flow.number, &flow.tunnel.name, flow.client.address());
     if flow.is_probe() || flow.client.is_own() {

@@ -45,7 +45,7 @@ pub(crate) const ADMIN: &[Row<Admin>] = &[
         check: names_of_nothing,
         doc: "Names by which the HTTP listener may be reached, such as that of a service address. An address, `localhost` and \
               the names of this machine (its host name, and those beside it or beside a loopback address in `/etc/hosts`, read \
-              at the start and at each reload) need no key. By any other name it answers 421, because a page on the web could \
+              at the start and at each reload) need no entry. By any other name it answers 421, because a page on the web could \
               read the state through a name of its own (DNS rebinding). `/readyz` and `/healthz` answer by any name.",
     },
 ];

@@ -71,15 +71,15 @@ pub fn of_hop(hop: &HopFacts) -> Health {
     applying.map(|rule| rule.health).max().unwrap_or(Health::Good)
 }
 
-/// Returns how the dials or checks of a next hop fail, or that its flows have no answer, and for how long: `refused for 12s`. `None`
-/// if none of it is so.
+/// Returns how and when the last dial or check of a next hop failed, and for how long none was good: `refused 2s ago, failing for
+/// 12s`. Or for how long its flows have had no answer. `None` if none of it is so.
 pub fn failure(hop: &HopFacts) -> Option<String> {
     let fails = hop.choice.failures > 0 || is(hop, Availability::Down);
-    let (what, time) = match (hop.last_failure.as_ref().filter(|_| fails), hop.choice.stalled_for) {
-        (Some(last), _) => (&*last.why, failing_for(hop)),
-        (None, stalled_for) => ("no answer to its flows", stalled_for?),
-    };
-    Some(format!("{what} for {}", age(time.as_secs_f64())))
+    let long = |time: Duration| age(time.as_secs_f64());
+    let of_dials =
+        |last: &Noted| format!("{} {} ago, failing for {}", last.why, long(last.age), long(failing_for(hop)));
+    let failed = hop.last_failure.as_ref().filter(|_| fails).map(of_dials);
+    failed.or_else(|| Some(format!("no answer to its flows for {}", long(hop.choice.stalled_for?))))
 }
 
 /// Returns the problems of single next hops, or the one problem that all are down.

@@ -198,7 +198,7 @@ fn failed_dials_are_a_problem_and_doubtful_if_no_next_hop_is_left() {
     let refused = |hop: &HopFacts| failure(&HopFacts { last_failure: noted("refused", 3.0), ..hop.clone() });
     assert_eq!(
         [&two, &ejected, &down].map(refused),
-        ["5s", "5s", "1m00s"].map(|time| Some(format!("refused for {time}")))
+        ["5s", "5s", "1m00s"].map(|time| Some(format!("refused 3s ago, failing for {time}")))
     );
     assert_eq!((refused(&up("f:1")), failure(&three)), (None, None));
 }

@@ -2,11 +2,13 @@
 //! check its bytes.
 
 use crate::error::LabError;
+use crate::plan::law;
 use crate::plan::place::Host;
-use crate::traffic::row::{Drive, Kind, LARGEST_MESSAGE, Measured, varies};
+use crate::traffic::row::{Drive, Kind, LARGEST_MESSAGE, Measured, Traffic, varies};
 use crate::world::requirement::Requirement;
 use std::io::{Error, ErrorKind};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// SET on each connection, one after the other, with values of the scenario's size.
 pub(crate) const REDIS: Kind = Kind {
@@ -40,7 +42,8 @@ fn run(drive: &Drive<'_>, pipeline: u32) -> Result<Measured, LabError> {
     command.args(["--save", "", "--appendonly", "no", "--protected-mode", "no"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let _server = drive.wan.spawn(Host::B, command)?.wait_for("Ready to accept connections")?;
-    let requests = requests(traffic.time.as_secs_f64(), size, pipeline).to_string();
+    let line = law::slowest(drive.setup, traffic.load(), &[law::LINE]);
+    let requests = requests(traffic, size, pipeline, line, drive.setup.link.rtt).to_string();
     let (host, port) = (entry.ip().to_string(), entry.port().to_string());
     let (clients, size_text, pipeline) = (traffic.connections.to_string(), size.to_string(), pipeline.to_string());
     let words = ["-h", &host, "-p", &port, "-t", "set", "-c", &clients, "-d", &size_text, "-n", &requests];
@@ -52,11 +55,15 @@ fn run(drive: &Drive<'_>, pipeline: u32) -> Result<Measured, LabError> {
     })
 }
 
-/// Returns the number of requests that take about `seconds` without a relay: redis-benchmark has no time, only a number. It has one
-/// thread, which makes some 60,000 requests a second, eight times as many in a pipeline, and moves about 1 GB/s.
-fn requests(seconds: f64, size: u64, pipeline: u32) -> u64 {
-    let most = if pipeline > 1 { 480e3 } else { 60e3 };
-    (seconds * f64::min(most, 1e9 / size.max(1) as f64)).max(100.0) as u64
+/// Returns the number of requests that take about the traffic's time: redis-benchmark has no time, only a number. It has one thread,
+/// which makes some 60,000 requests a second, eight times as many in a pipeline, and moves about 1 GB/s. A WAN allows `line` bytes a
+/// second, and on each connection `pipeline` requests in each `rtt`.
+fn requests(traffic: Traffic, size: u64, pipeline: u32, line: f64, rtt: Duration) -> u64 {
+    let by_program: f64 = if pipeline > 1 { 480e3 } else { 60e3 };
+    let by_rtt = f64::from(traffic.connections * pipeline) / rtt.as_secs_f64();
+    let by_bytes = line.min(1e9) / size.max(1) as f64;
+    let least = f64::from(traffic.connections);
+    (traffic.time.as_secs_f64() * by_program.min(by_rtt).min(by_bytes)).max(least) as u64
 }
 
 /// Reads the output of `redis-benchmark --csv`: its columns are the test, requests a second, and the times in ms: mean, least, median,
@@ -72,6 +79,7 @@ fn read(text: &str, size: u64) -> Option<Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::place::Direction;
 
     #[test]
     fn output_of_redis_benchmark_is_read() {
@@ -84,11 +92,15 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_requests_follows_the_size() {
-        assert_eq!(
-            [(3, 1), (3, 16), (1_000_000, 1)].map(|(size, pipeline)| requests(2.0, size, pipeline)),
-            [120_000, 960_000, 2_000]
-        );
-        assert_eq!(requests(0.5, 16 << 20, 1), 100);
+    fn the_number_of_requests_follows_size_and_path() {
+        let (connections, time, direction) = (2, Duration::from_secs(2), Direction::Out);
+        let traffic = Traffic { kind: &REDIS, connections, time, size: None, rate: None, direction };
+        let requests = |size, pipeline, line, rtt| requests(traffic, size, pipeline, line, Duration::from_millis(rtt));
+        let on_a_machine =
+            [(3, 1), (3, 16), (1_000_000, 1)].map(|(size, pipeline)| requests(size, pipeline, f64::INFINITY, 0));
+        assert_eq!(on_a_machine, [120_000, 960_000, 2_000]);
+        assert_eq!(requests(3, 1, 12e6, 50), 80, "two in each round trip");
+        assert_eq!(requests(1_000_000, 16, 12e6, 50), 24, "as many as the line carries");
+        assert_eq!(requests(16 << 20, 1, 1e5, 50), 2);
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn open(address: &SocketAddr, options: &LegOptions) -> Result<Socket>
 /// # Errors
 /// socket(2) failed, or the kernel refused an option.
 pub(crate) fn open_to_dial(address: &SocketAddr, options: &LegOptions) -> Result<Socket> {
-    prepare(fresh(address, options)?, options, options.before_dial())
+    prepare(fresh(address, options)?, options, options.before_dial(), IS_BBR_DEFAULT.load(Relaxed))
 }
 
 fn fresh(address: &SocketAddr, options: &LegOptions) -> Result<OwnedFd> {
@@ -56,13 +56,18 @@ fn fresh(address: &SocketAddr, options: &LegOptions) -> Result<OwnedFd> {
 /// # Errors
 /// The kernel refused an option.
 pub(crate) fn apply_options(socket: OwnedFd, options: &LegOptions) -> Result<Socket> {
-    prepare(socket, options, options.at(When::Start))
+    prepare(socket, options, options.at(When::Start), IS_BBR_DEFAULT.load(Relaxed))
 }
 
-fn prepare<'a>(socket: OwnedFd, options: &LegOptions, settings: impl Iterator<Item = &'a Setting>) -> Result<Socket> {
+fn prepare<'a>(
+    socket: OwnedFd,
+    options: &LegOptions,
+    settings: impl Iterator<Item = &'a Setting>,
+    is_bbr_default: bool,
+) -> Result<Socket> {
     let socket = Socket::from(socket);
     keep_loud(&socket, options)?;
-    begin_unpaced(&socket, options, IS_BBR_DEFAULT.load(Relaxed));
+    begin_unpaced(&socket, options, is_bbr_default);
     for setting in settings {
         setting.tell(socket.as_fd())?;
     }
@@ -188,8 +193,8 @@ mod tests {
             asked.map_or(Ok(()), |name| options.set(Leg::Dial, "congestion", name)).unwrap();
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(BBR.as_bytes()).unwrap();
-            begin_unpaced(&socket, &options, true);
-            let socket = apply_options(socket.into(), &options).unwrap();
+            let settings = options.at(When::Start);
+            let socket = prepare(socket.into(), &options, settings, true).unwrap();
             sockopt::congestion(socket.as_fd()).unwrap()
         };
         assert!(["cubic", "reno"].contains(&begins_with(None).as_str()), "{}", begins_with(None));

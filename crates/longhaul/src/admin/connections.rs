@@ -63,7 +63,7 @@ struct Connection {
 struct Client {
     /// Its host, as far as the address tells.
     source: sources::Source,
-    /// Whether that is this one.
+    /// Whether it connects from loopback.
     is_loopback: bool,
 }
 
@@ -115,12 +115,16 @@ impl Connections {
         }
     }
 
-    /// Waits until no request is being answered, at most for `limit`.
-    pub(super) async fn finish(&self, limit: Duration) {
-        let end = Instant::now() + limit;
-        let is_busy = |connection: &Connection| connection.busy.load(Relaxed) && !connection.task.is_finished();
-        while Instant::now() < end && self.open().iter().any(is_busy) {
-            sleep(FINISH_POLL).await;
+    /// Closes the connections that are open now. A request that is being answered has `limit` for it.
+    pub(super) fn close(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let old = std::mem::take(&mut *self.open());
+        async move {
+            let end = Instant::now() + limit;
+            let is_busy = |connection: &Connection| connection.busy.load(Relaxed) && !connection.task.is_finished();
+            while Instant::now() < end && old.iter().any(is_busy) {
+                sleep(FINISH_POLL).await;
+            }
+            old.iter().for_each(|connection| connection.task.abort());
         }
     }
 

@@ -20,8 +20,9 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Returns the document, whose content type is `kind`. One that is younger than `max_age` is not written again; those who ask while it
-    /// is written wait for it, and then write their own if theirs is to be younger. `prepare` returns what writes it, or `None` if there is nothing to write: then so does this.
+    /// Returns the document, whose content type is `kind`. Writes it unless the last one is younger than `max_age`. One caller writes
+    /// at a time; the others wait, and take that document if it is young enough for them. Returns `None` if `prepare` does: then
+    /// there is nothing to write.
     pub(super) async fn get<W>(
         &self,
         kind: &'static str,

@@ -171,12 +171,13 @@ impl Admin {
         match plan.http {
             ListenerChange::Keep => {}
             ListenerChange::New((listener, address)) => {
+                self.close_http();
                 info!(%address, "HTTP listener is open");
                 let listener = Arc::new(listener);
                 let task = self.thread.spawn(self.by_http.clone().accept_http(listener.clone()));
                 self.http = Some(Http { address, listener, _task: task });
             }
-            ListenerChange::Unset => self.http = None,
+            ListenerChange::Unset => self.close_http(),
         }
     }
 
@@ -186,11 +187,18 @@ impl Admin {
         let (by_control, by_http) = (self.by_control.clone(), self.by_http.clone());
         let (done, wait) = std::sync::mpsc::channel();
         self.thread.runtime.spawn(async move {
-            tokio::join!(by_control.finish(FINISH_LIMIT), by_http.finish(FINISH_LIMIT));
+            tokio::join!(by_control.close(FINISH_LIMIT), by_http.close(FINISH_LIMIT));
             let _ = done.send(());
         });
         // Longer than the limit, in case the thread is busy.
         let _ = wait.recv_timeout(2 * FINISH_LIMIT);
+    }
+
+    /// Closes the HTTP listener and its connections: a browser that shows the page would keep its own for ever, although the file no
+    /// longer allows it.
+    fn close_http(&mut self) {
+        self.http = None;
+        self.thread.spawn(self.by_http.close(FINISH_LIMIT));
     }
 
     fn serve_default(&mut self) {
@@ -219,8 +227,11 @@ impl Admin {
 /// on until it is closed.
 fn listen_http(address: SocketAddr, old: Option<&TcpListener>) -> Result<TcpListener, String> {
     // Without SO_REUSEPORT on both, bind(2) fails with EADDRINUSE. Set only to replace a listener of our own: a second longhaul does
-    // not set it, and gets the error. Setting it fails on no socket.
-    old.into_iter().for_each(|old| drop(sockopt::set_reuse_port(old.as_fd(), true)));
+    // not set it, and gets the error.
+    if let Some(old) = old {
+        // This call cannot fail on a TCP socket.
+        let _ = sockopt::set_reuse_port(old.as_fd(), true);
+    }
     let open = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A restart does not wait for TIME_WAIT.

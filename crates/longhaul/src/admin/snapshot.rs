@@ -255,8 +255,8 @@ pub struct HopState {
     /// Time since the first of them, in seconds. Absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_seconds: Option<f64>,
-    /// How its dials or checks fail, or that its flows have no answer, and for how long, as views write it: `refused for 12s`. Absent
-    /// if none of it is so.
+    /// How and when its last dial or check failed, as views write it: `refused 2s ago, failing for 12s`. Or for how long its flows
+    /// have had no answer. Absent if none of it is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// Time since any flow to it had an answer, in seconds, if all that carry bytes wait for one. Absent otherwise.
