@@ -22,6 +22,7 @@
 //! closing       when a leg that ends is looked at
 //! ftp           rewrites the addresses in control connections of FTP
 //! health        whether a next hop, a tunnel and the daemon are well
+//! curve         the figures of a tunnel over the last day
 //! wire          the formats of what relays send each other
 //! ration        how often relays answer a probe
 //! places        how many probes they answer at a time
@@ -34,6 +35,7 @@ pub mod advice;
 pub mod budget;
 pub mod caps;
 pub mod closing;
+pub mod curve;
 pub mod ftp;
 pub mod health;
 pub mod loops;
