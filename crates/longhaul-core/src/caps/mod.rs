@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! schedule  the cap that holds at a time of the week
+//! in_force  the same in a sentence, with the time of the next one
 //! share     max-min fair sharing of a capacity among demands
 //! meter     the demand of one direction of a flow, from what it has sent and what waits
 //! ahead     what the kernel has sent of a direction before its limit has paid for it
@@ -16,6 +17,7 @@
 mod account;
 mod ahead;
 mod divider;
+mod in_force;
 mod meter;
 mod schedule;
 mod share;
@@ -24,6 +26,7 @@ mod simulation;
 
 pub use account::Account;
 pub use divider::{Caps, Divider, Member, Offer};
+pub use in_force::{InForce, Share};
 pub use meter::{Meter, Sample};
 pub use schedule::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};
 pub use share::fair_level;
