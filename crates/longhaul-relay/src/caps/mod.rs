@@ -23,7 +23,7 @@ use crate::lock::lock;
 use clock::{WeekTime, local_time};
 use desk::Shared;
 use longhaul_config::Tunnel;
-use longhaul_core::caps::Bandwidth;
+use longhaul_core::caps::{Bandwidth, Weekday};
 use rules::Rules;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -36,6 +36,17 @@ use tracker::Tracker;
 pub(super) struct Governor {
     shared: Arc<Shared>,
     thread: OnceLock<bool>,
+}
+
+/// The cap of the daemon, and the time of the week.
+#[derive(Clone, Debug)]
+pub struct CapsNow {
+    /// The cap of the daemon, as configured.
+    pub all: Bandwidth,
+    /// The day.
+    pub day: Weekday,
+    /// The minute of the day, 0 to 1439.
+    pub minute: u16,
 }
 
 impl Governor {
@@ -75,6 +86,12 @@ impl Governor {
         drop(desk);
         self.start();
         shared.news.notify_one();
+    }
+
+    /// Returns the cap of the daemon, and the time of the week.
+    pub(super) fn caps(&self) -> CapsNow {
+        let WeekTime { day, minute } = (self.shared.clock)();
+        CapsNow { all: lock(&self.shared.desk).rules.all().clone(), day, minute }
     }
 
     /// Gives `flow`, both of whose legs are connected, its first share.

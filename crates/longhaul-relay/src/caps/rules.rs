@@ -44,6 +44,11 @@ impl Rules {
         }
     }
 
+    /// Returns the cap of the daemon.
+    pub(super) fn all(&self) -> &Bandwidth {
+        &self.all
+    }
+
     /// Whether any flow may be below a cap at some time.
     pub(super) fn is_capped(&self) -> bool {
         self.all.is_capped() || self.rules.iter().any(|rule| rule.flow.is_some() || rule.bandwidth.is_capped())

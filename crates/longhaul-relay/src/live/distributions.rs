@@ -63,7 +63,7 @@ impl Distributions {
     /// Observes a leg of a live flow by the kernel's record of it, unless it has sent nothing for 10 s: its figures would be old.
     pub(super) fn sample(&self, leg: Leg, info: &TcpInfo, limit: Limit) {
         let of = self.of(leg);
-        if info.last_data_sent > ACTIVE || info.bytes_acked == 0 {
+        if !is_current(info) {
             return;
         }
         of.limits[limit as usize].fetch_add(1, Relaxed);
@@ -106,6 +106,11 @@ impl Distributions {
     fn of(&self, leg: Leg) -> &OfLegs {
         &self.legs[leg.index()]
     }
+}
+
+/// Whether the figures of a leg are of now: it has sent something lately.
+pub(super) fn is_current(info: &TcpInfo) -> bool {
+    info.last_data_sent <= ACTIVE && info.bytes_acked > 0
 }
 
 /// Silence after which the figures of a leg are old.

@@ -8,16 +8,20 @@ use crate::leg::stream::Stream;
 use crate::live::client::Client;
 use crate::live::counters::Counters;
 use crate::live::cut::Cut;
+use crate::live::distributions::is_current;
 use crate::live::how::How;
 use crate::live::moment::Moment;
 use crate::live::pulse::Pulse;
 use crate::live::tally::{Rates, Tally};
 use longhaul_config::options::Leg;
 use longhaul_config::{NextHop, Tunnel};
+use longhaul_sys::tcp_info::TcpInfo;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 /// A live flow. Its task writes it, and every task may read it.
 #[derive(Debug)]
@@ -95,6 +99,9 @@ pub struct FlowState {
     /// The leg to the next hop. Absent until one has answered, and when the flow has just ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dial: Option<LegState>,
+    /// The cap of the direction that uses most of its own, in a sentence. Absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<String>,
     /// Rates since an earlier look. Only in a view that keeps that one; not in the JSON.
     #[serde(skip)]
     pub rates: Rates,
@@ -297,6 +304,7 @@ impl Flow {
             down_bytes: tally.down,
             accept: leg(Leg::Accept),
             dial: leg(Leg::Dial),
+            cap: None,
             rates: Rates::default(),
         }
     }
@@ -318,6 +326,13 @@ impl Flow {
             let look = self.stream(leg).and_then(|stream| leg_state::look(&stream, self.is_sink_blocked(leg)));
             look.into_iter().for_each(|(info, limit)| self.counters.distributions.sample(leg, &info, limit));
         }
+    }
+
+    /// Returns the round-trip time of the WAN leg, which is the longer one. `None` if neither leg has sent anything lately. One system
+    /// call each.
+    pub(crate) fn wan_rtt(&self) -> Option<Duration> {
+        let infos = Leg::ALL.iter().filter_map(|leg| TcpInfo::of(self.stream(*leg)?.as_fd()).ok());
+        infos.filter(is_current).map(|info| info.rtt).max().filter(|rtt| !rtt.is_zero())
     }
 
     /// Whether the pump into `leg`, which is the one out of the other leg, waits for it.

@@ -1,11 +1,12 @@
 //! State that all tunnels of the process share: counters, permits, pipes, the live flows.
 
-use crate::caps::Governor;
+use crate::caps::{CapsNow, Governor};
 use crate::leg::hangups::Hangups;
 use crate::leg::low_water::Marks;
 use crate::live::counters::{CounterValues, Counters};
 use crate::live::flow::FlowState;
 use crate::live::registry::Registry;
+use crate::live::tally::Tally;
 use crate::live::throttle::Lines;
 use crate::state::budget::Budget;
 use crate::state::listeners::Listeners;
@@ -14,10 +15,12 @@ use crate::state::pool::Pool;
 use crate::state::probes::Probes;
 use crate::state::silence::Sweep;
 use crate::state::tunnels::Tunnels;
+use longhaul_config::Tunnel;
 use longhaul_sys::limits;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// State that all tunnels of the process share.
@@ -180,6 +183,26 @@ impl Relay {
     /// system calls for each flow. Returns the number from which to go on: 0 after the last flow.
     pub fn sample_legs(&self, from: u64, max: usize) -> u64 {
         self.registry.visit_from(from, max, |flow| flow.sample())
+    }
+
+    /// Shows every live flow to `look`: its number, the tunnel as it was when it began, its age, and the bytes that it has carried. Makes
+    /// no system call.
+    pub fn look_at_flows(&self, mut look: impl FnMut(u64, &Tunnel, Duration, Tally)) {
+        self.registry.visit_all(|flow| look(flow.number, &flow.tunnel, flow.began.elapsed(), flow.tally()));
+    }
+
+    /// Shows to `look` the tunnel's name and the round-trip time of the WAN leg, the longer one, of up to `max` of the oldest live flows
+    /// from number `from` on, without those that have sent nothing lately: two system calls for each flow. Returns the number from which
+    /// to go on: 0 after the last flow.
+    pub fn look_at_wan(&self, from: u64, max: usize, mut look: impl FnMut(&str, Duration)) -> u64 {
+        self.registry.visit_from(from, max, |flow| {
+            flow.wan_rtt().into_iter().for_each(|rtt| look(&flow.tunnel.name, rtt));
+        })
+    }
+
+    /// Returns the cap of the daemon, and the time of the week, which decides on the caps with a schedule.
+    pub fn caps(&self) -> CapsNow {
+        self.governor.caps()
     }
 
     /// Cuts flow `number` with RST on both legs. Returns whether it exists.

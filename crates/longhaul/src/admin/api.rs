@@ -8,11 +8,12 @@ use super::host;
 use super::metrics::{self, Format};
 use super::page;
 use super::source::Source;
-use crate::control::{Command, DrainUndone, NotReloaded, Phase, Status};
+use crate::control::{Command, DrainUndone, NotReloaded, Phase};
 use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
+use longhaul_core::curve::Span;
 use longhaul_relay::lock;
 use serde_json::json;
 use std::future::Future;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::{interval, timeout};
+use tokio::time::interval;
 
 /// The listener that a request came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +58,15 @@ struct Asked {
     number: u64,
     /// The format of `/metrics` that the client accepts.
     format: Format,
+    /// The span of the curves in `/status.json`, if the client wants them.
+    span: Result<Option<Span>, UnknownSpan>,
     /// Age up to which a document that was written for another client is good enough.
     max_age: Duration,
 }
+
+/// A value of `history` in a request that names no span.
+#[derive(Clone, Copy)]
+struct UnknownSpan;
 
 /// How a route answers.
 #[derive(Clone, Copy)]
@@ -111,7 +118,8 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
         Ok((Run::Call(call), number)) => {
             // The control socket's clients are few, and want what is now.
             let max_age = if listener == Listener::Http { SHARED_FOR } else { Duration::ZERO };
-            let answer = call(source, Asked { number, format, max_age }).await;
+            let span = span(head.uri.query().unwrap_or_default());
+            let answer = call(source, Asked { number, format, span, max_age }).await;
             answer.unwrap_or_else(|| error(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER))
         }
         Ok((Run::File(file), _)) => file.answer(),
@@ -127,6 +135,12 @@ fn refusal(source: &Source, listener: Listener, head: &Parts) -> Option<(StatusC
     // Not under the lock, which a reload takes: there may be many names.
     let hosts = lock(&source.hosts).clone();
     if is_asked { host::refusal(head, &hosts) } else { None }
+}
+
+/// Returns the span that `query` asks for: `history=10m`. Other parameters are ignored, as paths without curves ignore this one.
+fn span(query: &str) -> Result<Option<Span>, UnknownSpan> {
+    let asked = query.split('&').find_map(|parameter| parameter.strip_prefix("history="));
+    asked.map(|name| Span::named(name).ok_or(UnknownSpan)).transpose()
 }
 
 /// Returns how the route of a request answers, and the number in its path.
@@ -163,21 +177,22 @@ fn number_in(pattern: &str, path: &str) -> Option<u64> {
 }
 
 async fn status(source: Arc<Source>, asked: Asked) -> Option<Answer> {
+    let Ok(span) = asked.span else { return Some(error(StatusCode::BAD_REQUEST, SPANS)) };
     let of = source.clone();
     let prepare = async move {
-        let status = daemon(&of).await?;
+        let status = of.daemon().await?;
         Some(move || {
             let tunnels = collect::tunnels(&of, &status);
-            Ok(answer::line(&collect::snapshot(&of, status, &tunnels)))
+            Ok(answer::line(&collect::snapshot(&of, status, &tunnels, span)))
         })
     };
-    source.status.get("application/json", asked.max_age, prepare).await
+    source.status[span.map_or(0, |span| span as usize + 1)].get("application/json", asked.max_age, prepare).await
 }
 
 async fn metrics(source: Arc<Source>, Asked { format, max_age, .. }: Asked) -> Option<Answer> {
     let of = source.clone();
     let prepare = async move {
-        let status = daemon(&of).await?;
+        let status = of.daemon().await?;
         Some(move || {
             let written = metrics::write(metrics::gather(&of, status), format);
             written.map(Into::into).map_err(|err| err.to_string())
@@ -187,14 +202,14 @@ async fn metrics(source: Arc<Source>, Asked { format, max_age, .. }: Asked) -> O
 }
 
 async fn healthz(source: &Source) -> Answer {
-    match daemon(source).await {
+    match source.daemon().await {
         Some(_) => text(StatusCode::OK, "ok"),
         None => text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER),
     }
 }
 
 async fn readyz(source: &Source) -> Answer {
-    let Some(status) = daemon(source).await else { return text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER) };
+    let Some(status) = source.daemon().await else { return text(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER) };
     let Judged { health, problems } = collect::judged(source, &status);
     let first = match status.phase {
         Phase::Serving => (!health.is_broken()).then_some("ready"),
@@ -264,18 +279,12 @@ async fn kill(source: &Source, number: u64) -> Option<Answer> {
     })
 }
 
-/// Returns the state of the daemon, or `None` if it does not answer in time.
-async fn daemon(source: &Source) -> Option<Status> {
-    timeout(DAEMON_TIMEOUT, source.control.ask(Command::Status)).await.ok()?
-}
-
 /// Time for which HTTP clients share a document.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 /// Interval of the lines of a drain.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+const SPANS: &str = "there is no such history: write history=10m, history=1h or history=24h";
 const NO_ANSWER: &str = "the daemon does not answer";
-/// Time that the daemon has to answer. It answers at once unless it hangs.
-const DAEMON_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

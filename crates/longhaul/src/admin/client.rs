@@ -5,6 +5,7 @@ use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use longhaul_core::curve::Span;
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::io;
@@ -19,6 +20,8 @@ use tokio::time::{sleep, timeout};
 pub enum Ask {
     /// The state of the process: the text of a [`Snapshot`](super::snapshot::Snapshot).
     Status,
+    /// The same, with the curves of the tunnels.
+    Curves(Span),
     /// Reads the configuration file again. The answer comes when it is applied or refused.
     Reload,
     /// Undoes a drain.
@@ -47,6 +50,7 @@ pub enum NoAnswer {
 pub async fn ask(socket: &Path, ask: Ask) -> Result<Bytes, NoAnswer> {
     let (method, path) = match ask {
         Ask::Status => (Method::GET, "/status.json".into()),
+        Ask::Curves(span) => (Method::GET, format!("/status.json?history={}", span.name())),
         Ask::Reload => return reload(socket).await,
         Ask::Undrain => (Method::POST, "/drain/undo".into()),
         Ask::Kill(flow) => (Method::POST, format!("/flows/{flow}/kill")),

@@ -1,10 +1,12 @@
 //! Fills a [`Snapshot`].
 
+use super::caps;
 use super::health::{self, Judged};
 use super::snapshot::{Snapshot, TunnelState};
 use super::source::Source;
 use crate::control::Status;
 use crate::time::seconds_since_1970;
+use longhaul_core::curve::Span;
 use longhaul_core::health::{At, Phase, of_tunnel};
 use longhaul_relay::{CounterValues, TunnelView, lock};
 use longhaul_units::Rate;
@@ -20,8 +22,9 @@ pub(super) fn tunnels(source: &Source, status: &Status) -> Vec<TunnelView> {
     tunnels
 }
 
-/// Returns the state of the process now, with these `tunnels`. `status` is the daemon's answer. Asks the kernel about each flow.
-pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView]) -> Snapshot {
+/// Returns the state of the process now, with these `tunnels`, and with their curves of a span. `status` is the daemon's answer. Asks the
+/// kernel about each flow.
+pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], span: Option<Span>) -> Snapshot {
     let flows = source.relay.flows();
     let counters = source.relay.tunnels.counter_values(tunnels);
     let at = At { time: SystemTime::now(), phase: status.phase };
@@ -42,10 +45,12 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView]) 
             lowest_cap_bits_per_second: settings.lowest_cap().map(|Rate(cap)| cap),
             proxy_in: settings.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: view.probes.as_ref().map(|view| health::verify(view, at)),
+            // The look of the next second must not wait for the curves of all tunnels.
+            curve: span.and_then(|span| lock(&source.curves).curve(&settings.name, span, source.started)),
             ..TunnelState::default()
         }
     };
-    Snapshot {
+    let mut snapshot = Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         started_unix_seconds: seconds_since_1970(source.started),
@@ -62,7 +67,9 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView]) 
         counters: source.relay.counter_values(),
         admin: lock(&source.counters).clone(),
         ..Snapshot::default()
-    }
+    };
+    caps::fill(&mut snapshot, tunnels, &source.relay.caps(), &lock(&source.curves));
+    snapshot
 }
 
 /// Returns the health of the daemon and its problems, without the rest of the state.

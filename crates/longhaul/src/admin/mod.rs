@@ -12,9 +12,12 @@
 //!   page/        the dashboard, a page in the binary
 //! source       access to the daemon and to the live flows
 //! collect      fills a Snapshot
+//!   caps         the caps in force, in words
 //!   health       the facts that its health follows from, and what follows
 //! snapshot     the document that every view reads
 //!   manual_tests  its tables in docs/admin.md
+//! look         looks at the tunnels each second
+//!   curves       the figures of each tunnel over time
 //! figures/     what the Snapshot holds, one row each: the tables of every view
 //! verdict      whether a Snapshot is whole, in one line
 //! metrics      /metrics, for Prometheus
@@ -26,13 +29,16 @@
 
 mod answer;
 mod api;
+mod caps;
 pub mod client;
 mod collect;
 mod connections;
+mod curves;
 mod documents;
 pub mod figures;
 mod health;
 mod host;
+mod look;
 #[cfg(test)]
 mod manual_tests;
 mod metrics;

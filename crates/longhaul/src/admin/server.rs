@@ -3,6 +3,7 @@
 use super::api::Listener;
 use super::connections::{Connections, max_connections};
 use super::host;
+use super::look;
 use super::metrics;
 use super::socket::SocketFile;
 use super::source::Source;
@@ -81,8 +82,8 @@ pub(crate) struct Admin {
     source: Arc<Source>,
     /// Takes samples of the resources, from the first configuration on.
     watch: Option<Task>,
-    /// Observes live flows for the metrics.
-    _sampler: Task,
+    /// Observe live flows for the metrics, and the tunnels for their curves.
+    _samplers: [Task; 2],
     /// The last field, because the thread ends after what it serves.
     thread: Thread,
 }
@@ -123,11 +124,14 @@ impl Admin {
     /// Returns an admin part without listeners. `nofile` is the limit of descriptors (RLIMIT_NOFILE).
     pub(crate) fn new(thread: Thread, source: Arc<Source>, default_path: PathBuf, nofile: u64) -> Admin {
         let max = max_connections(nofile);
-        let sampler = thread.spawn(metrics::sample_for_ever(source.relay.clone()));
+        let samplers = [
+            thread.spawn(metrics::sample_for_ever(source.relay.clone())),
+            thread.spawn(look::for_ever(source.clone())),
+        ];
         let by_control = Connections::new(source.clone(), Listener::Control, max);
         let by_http = Connections::new(source.clone(), Listener::Http, max);
         let (control, http, watch) = (None, None, None);
-        Admin { control, http, default_path, by_control, by_http, source, watch, _sampler: sampler, thread }
+        Admin { control, http, default_path, by_control, by_http, source, watch, _samplers: samplers, thread }
     }
 
     /// Opens the listeners of `wanted` that are not open yet.

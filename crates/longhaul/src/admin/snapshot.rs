@@ -46,6 +46,12 @@ pub struct Snapshot {
     pub tunnels: Vec<TunnelState>,
     /// The live flows, the oldest first.
     pub flows: Vec<FlowState>,
+    /// The cap of the daemon, in a sentence. Absent if there is none at any time of the week.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<String>,
+    /// The same as a number, in bits per second. Absent while no cap is in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_bits_per_second: Option<u64>,
     /// Counters since the start, except those whose names end in "now".
     pub counters: CounterValues,
     /// The resources of the process and of the host. Those that the system does not show are left out.
@@ -127,12 +133,24 @@ pub struct TunnelState {
     /// Lowest bandwidth cap of a flow at any time of the week, by the keys of the tunnel. Absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowest_cap_bits_per_second: Option<u64>,
+    /// The cap of the tunnel, in a sentence. Absent if it has none at any time of the week.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<String>,
+    /// The same as a number, in bits per second. Absent while no cap is in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_bits_per_second: Option<u64>,
+    /// Cap of each of its flows by `flow_bandwidth`, in bits per second. Absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_cap_bits_per_second: Option<u64>,
     /// Versions of the PROXY header with which each connection must begin: `v1`, `v2` or `any`. Absent without `proxy_in`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_in: Option<String>,
     /// Results of the daemon's own probes of it. Absent without `verify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyState>,
+    /// Its figures over time. Absent unless the request asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curve: Option<CurveState>,
     /// Rates of its flows since an earlier snapshot. Only in a view that keeps that one; not in the JSON.
     #[serde(skip)]
     pub rates: Rates,
@@ -229,6 +247,49 @@ pub struct VerifyResult {
     /// Payload in each direction, in bits per second. Absent if none came back. A probe is too short to fill a path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput_bits_per_second: Option<u64>,
+}
+
+/// The figures of a tunnel over time. Each list has an entry for each interval, the oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CurveState {
+    /// Begin of the first interval, in seconds since 1970 (UTC).
+    pub from_unix_seconds: f64,
+    /// Length of an interval, in seconds.
+    pub interval_seconds: u64,
+    /// Mean rate from the clients to the next hops, in bits per second. None where nobody looked.
+    pub up_bits_per_second: Vec<Option<f64>>,
+    /// The same in the other direction.
+    pub down_bits_per_second: Vec<Option<f64>>,
+    /// Largest number of live flows.
+    pub flows: Vec<u32>,
+    /// Number of flows whose dial no next hop answered.
+    pub failed_dials: Vec<u32>,
+    /// Largest round-trip time of the WAN legs, in milliseconds. None if no leg has sent anything lately.
+    pub wan_rtt_ms: Vec<Option<f64>>,
+    /// Number of the daemon's own probes that found the tunnel whole.
+    pub verify_whole: Vec<u8>,
+    /// Number of those that found a broken stage.
+    pub verify_broken: Vec<u8>,
+    /// The lower one of the caps of the tunnel and of the daemon, in bits per second. None without one.
+    pub cap_bits_per_second: Vec<Option<f64>>,
+    /// The times in which the tunnel was not well, the oldest first.
+    pub incidents: Vec<IncidentState>,
+}
+
+/// A time in which a tunnel was stalled, doubtful or broken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IncidentState {
+    /// Its begin, in seconds since 1970 (UTC).
+    pub from_unix_seconds: f64,
+    /// Its end, in seconds since 1970 (UTC).
+    pub until_unix_seconds: f64,
+    /// The health of the tunnel.
+    #[serde(with = "HealthInJson")]
+    pub health: Health,
+    /// The part that did not work, such as `WAN`.
+    pub stage: String,
 }
 
 /// A next hop of a tunnel.

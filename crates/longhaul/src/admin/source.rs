@@ -1,12 +1,14 @@
 //! The admin part's access to the process: its commands, its live flows, its start.
 
+use super::curves::Curves;
 use super::documents::Document;
 use super::snapshot::AdminCounters;
-use crate::control::Control;
+use crate::control::{Command, Control, Status};
 use crate::resources::Resources;
 use longhaul_relay::Relay;
 use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::time::timeout;
 
 /// Access to the daemon and to the live flows.
 #[derive(Debug)]
@@ -25,8 +27,10 @@ pub(crate) struct Source {
     pub(super) counters: Mutex<AdminCounters>,
     /// Names of this machine: by the configuration, and its own at the last reload.
     pub(super) hosts: Mutex<Arc<[String]>>,
-    /// `/status.json`.
-    pub(super) status: Document,
+    /// The figures of the tunnels over time.
+    pub(super) curves: Mutex<Curves>,
+    /// `/status.json` without curves, and with those of each span.
+    pub(super) status: [Document; 4],
     /// `/metrics`, by the format.
     pub(super) metrics: [Document; 2],
 }
@@ -35,8 +39,16 @@ impl Source {
     /// Returns a source for the process that starts now.
     pub(crate) fn new(control: Control, relay: Arc<Relay>) -> Arc<Source> {
         let (started, began) = (SystemTime::now(), Instant::now());
-        let (counters, hosts) = (Mutex::default(), Mutex::default());
-        let (status, metrics) = Default::default();
-        Arc::new(Source { control, relay, started, began, resources: Arc::default(), counters, hosts, status, metrics })
+        let (counters, hosts, curves, status, metrics) = Default::default();
+        let resources = Arc::default();
+        Arc::new(Source { control, relay, started, began, resources, counters, hosts, curves, status, metrics })
+    }
+
+    /// Returns the state of the daemon, or `None` if it does not answer in time.
+    pub(super) async fn daemon(&self) -> Option<Status> {
+        timeout(DAEMON_TIMEOUT, self.control.ask(Command::Status)).await.ok()?
     }
 }
+
+/// Time that the daemon has to answer. It answers at once unless it hangs.
+const DAEMON_TIMEOUT: Duration = Duration::from_secs(2);

@@ -106,6 +106,7 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
         text += &format!("{}: {}\n", Words::of(problem.health).problem, problem_line(problem, snapshot));
     }
     text += &format!("longhaul {version}, pid {pid}, up {up}, {phase}\n");
+    text.extend(snapshot.cap.iter().map(|cap| format!("all tunnels: {cap}\n")));
     text += &table(tunnel_lines(snapshot));
     text += &table(hop_lines(tunnels));
     text += &resources(&snapshot.resources);

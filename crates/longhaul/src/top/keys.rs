@@ -24,6 +24,8 @@ pub(super) enum Command {
     Problems,
     /// Shows all tunnels with their next hops.
     Tunnels,
+    /// Shows the figures of the tunnels over another time.
+    Span,
     /// Shows the help.
     Help,
     /// Closes what was opened last. On the main screen: drops the filter, then quits.
@@ -81,6 +83,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     row(KeyCode::Char(' '), "", "", "", Command::Pause),
     row(KeyCode::Char('w'), "w", "problems", "show every problem in full", Command::Problems),
     row(KeyCode::Char('t'), "t", "tunnels", "show every tunnel and next hop", Command::Tunnels),
+    row(KeyCode::Char('c'), "c", "", "behind t: show the curves of 10 minutes, an hour, 24 hours", Command::Span),
     row(KeyCode::Up, "Up, Down", "", "select a flow, or scroll a text", Command::Move(Step::Up)),
     row(KeyCode::Down, "", "", "", Command::Move(Step::Down)),
     row(KeyCode::PageUp, "PgUp, PgDn", "", "the same by a screen", Command::Move(Step::PageUp)),

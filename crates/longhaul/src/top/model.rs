@@ -8,6 +8,7 @@ use super::rates;
 use crate::admin::client::NoAnswer;
 use crate::admin::snapshot::{FlowState, Snapshot};
 use jiff::tz::TimeZone;
+use longhaul_core::curve::Span;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// State of the screen.
@@ -27,6 +28,8 @@ pub(super) struct Model {
     pub(super) paused: Option<(Vec<FlowState>, f64)>,
     /// The list of flows.
     pub(super) list: List,
+    /// The time that the curves of tunnels show.
+    pub(super) span: Span,
     /// The texts, lists and questions above the main screen. The last one is on top.
     pub(super) panes: Vec<Pane>,
     /// A message for the last line of the screen, until the next key.
@@ -97,6 +100,7 @@ impl Model {
             picture: None,
             paused: None,
             list: List::new(),
+            span: Span::default(),
             panes: Vec::new(),
             note: None,
         }
@@ -136,6 +140,12 @@ impl Model {
         });
     }
 
+    /// Returns the time of which the curves of tunnels are shown. `None` while they are not.
+    pub(super) fn wanted_curves(&self) -> Option<Span> {
+        let is_open = self.panes.iter().any(|pane| matches!(pane, Pane::Text(Page::Tunnels, _)));
+        is_open.then_some(self.span)
+    }
+
     /// Returns the flows that the list is made of: those of the pause, or those of the last picture.
     pub(super) fn flows(&self) -> &[FlowState] {
         flows(&self.paused, &self.picture)
@@ -171,6 +181,7 @@ impl Model {
             Command::Help => self.open(Page::Help),
             Command::Problems => self.open(Page::Problems),
             Command::Tunnels => self.open(Page::Tunnels),
+            Command::Span => self.span = self.span.next(),
             Command::Kill => self.ask_to_kill(),
             // The others are about the list of flows, so they close the text above it.
             other => {

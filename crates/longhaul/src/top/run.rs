@@ -7,6 +7,7 @@ use crate::admin::client::{self, Ask, NoAnswer};
 use crate::admin::snapshot::Snapshot;
 use crate::time::now;
 use jiff::tz::TimeZone;
+use longhaul_core::curve::Span;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::layout::Rect;
@@ -67,7 +68,7 @@ pub fn once(options: &Options) -> Result<String, Failed> {
     let mut model = model(options);
     runtime()?.block_on(async {
         for pause in [options.interval, Duration::ZERO] {
-            let snapshot = look(&options.socket).await.map_err(Failed::Daemon)?;
+            let snapshot = look(&options.socket, None).await.map_err(Failed::Daemon)?;
             model.now = now();
             model.answered(Ok(*snapshot));
             sleep(pause).await;
@@ -171,7 +172,7 @@ impl Sources {
                     model.answered(Err(NoAnswer::Hangs("the daemon does not answer".into())));
                 }
             }
-            _ = self.ask.tick() => self.ask(options),
+            _ = self.ask.tick() => self.ask(options, model.wanted_curves()),
             Some(done) = self.jobs.join_next() => {
                 model.now = now();
                 match done {
@@ -211,12 +212,12 @@ impl Sources {
         }
     }
 
-    /// Asks for a snapshot, unless a request is on its way.
-    fn ask(&mut self, options: &Options) {
+    /// Asks for a snapshot, with curves of a time if they are wanted, unless a request is on its way.
+    fn ask(&mut self, options: &Options, curves: Option<Span>) {
         if self.asking.is_none() {
             self.asking = Some(Instant::now());
             let socket = options.socket.clone();
-            self.jobs.spawn(async move { Happened::Answer(look(&socket).await) });
+            self.jobs.spawn(async move { Happened::Answer(look(&socket, curves).await) });
         }
     }
 
@@ -256,8 +257,8 @@ impl Sources {
 }
 
 /// Asks the daemon for its state.
-async fn look(socket: &Path) -> Result<Box<Snapshot>, NoAnswer> {
-    let bytes = client::ask(socket, Ask::Status).await?;
+async fn look(socket: &Path, curves: Option<Span>) -> Result<Box<Snapshot>, NoAnswer> {
+    let bytes = client::ask(socket, curves.map_or(Ask::Status, Ask::Curves)).await?;
     serde_json::from_slice(&bytes).map(Box::new).map_err(|err| NoAnswer::Failed(format!("the daemon's answer: {err}")))
 }
 

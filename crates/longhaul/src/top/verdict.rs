@@ -54,16 +54,18 @@ pub(super) fn reasons(model: &Model) -> Vec<Said> {
     said
 }
 
-/// Returns lines about the process: its state, and its flows and rates.
+/// Returns lines about the process: its state, its flows and rates, its cap.
 pub(super) fn process(model: &Model) -> Vec<String> {
     let Some((picture, _)) = &model.picture else { return Vec::new() };
     let Snapshot { version, pid, phase, .. } = picture;
     let rate = |rate: Option<f64>| rate.map_or("-".into(), figures::rate);
     let flows = figures::count(picture.flows.len(), "flow");
-    vec![
+    let mut lines = vec![
         format!("longhaul {version}, pid {pid}, {}, up {}", phase.text(), figures::age(picture.uptime_seconds)),
         format!("{flows}, up {}bit/s, down {}bit/s", rate(picture.rates.up), rate(picture.rates.down)),
-    ]
+    ];
+    lines.extend(picture.cap.clone());
+    lines
 }
 
 /// Returns a time and its age: `since 02:03:11 (10m56s)`.

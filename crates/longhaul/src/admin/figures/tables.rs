@@ -60,6 +60,9 @@ pub static FLOWS: LazyLock<Vec<Figure<FlowState>>> = LazyLock::new(|| {
         Figure::number("bytes down", Unit::Bytes, |flow: &FlowState| Some(flow.down_bytes as f64))
             .status("down")
             .page("down_bytes", "down"),
+        Figure::text("cap", |flow: &FlowState| Some(flow.cap.as_deref()?.into()))
+            .short_status("cap", CAP_CHARS)
+            .page("cap", "cap"),
     ]
 });
 
@@ -168,6 +171,7 @@ pub static TUNNELS: LazyLock<Vec<Figure<TunnelState>>> = LazyLock::new(|| {
         Figure::number("flows", Unit::Count, |tunnel: &TunnelState| Some(tunnel.flows_now as f64))
             .top("FLOWS", Width::Number(6), 2)
             .status("flows"),
+        Figure::text("cap", |tunnel: &TunnelState| Some(tunnel.cap.as_deref()?.into())).short_status("cap", CAP_CHARS),
     ];
     let shown = COUNTERS.iter().filter_map(|counter| Some((counter, counter.heading?)));
     figures.extend(shown.zip(7..).map(|((counter, heading), rank)| {
@@ -200,6 +204,9 @@ pub static TUNNELS: LazyLock<Vec<Figure<TunnelState>>> = LazyLock::new(|| {
     ]);
     figures
 });
+
+/// Number of characters of the sentence about a cap: more than it has.
+const CAP_CHARS: usize = 120;
 
 /// Returns the word for the state of a tunnel.
 pub fn tunnel_state(tunnel: &TunnelState) -> &'static str {

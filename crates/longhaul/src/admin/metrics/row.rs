@@ -97,7 +97,8 @@ impl Metric {
         })
     }
 
-    /// Returns a metric with a sample for each limit of each leg of each tunnel.
+    /// Returns a metric with a sample for each limit of each leg of each tunnel, without legs that no look has seen. A thousand tunnels of
+    /// which few carry need no series for the others.
     pub(super) fn limits(
         name: &'static str,
         help: &'static str,
@@ -105,7 +106,7 @@ impl Metric {
     ) -> Metric {
         Metric::by(&["tunnel", "leg", "limit"], name, help, move |scrape, out| {
             for tunnel in &scrape.tunnels {
-                for leg in &tunnel.legs {
+                for leg in tunnel.legs.iter().filter(|leg| leg.was_seen()) {
                     let counts = Limit::ALL.into_iter().zip(counts(leg));
                     counts.for_each(|(limit, count)| out.add(&[&tunnel.name, leg.leg, limit.name()], whole(count)));
                 }
@@ -195,6 +196,11 @@ impl Samples {
         let labels = || labels.iter().map(|label| (*label).into()).collect();
         self.0.extend(value.map(|value| MetricSample { labels: labels(), value }));
     }
+}
+
+/// Returns the value of a histogram, unless it has no observation.
+pub(super) fn distribution(values: &HistogramValues) -> Value {
+    (values.count() > 0).then(|| MetricValue::Histogram(values.clone()))
 }
 
 /// Returns the value of a number or of a flag: 1 or 0.

@@ -49,7 +49,7 @@ pub(crate) fn gather(source: &Source, status: Status) -> Scrape {
     let served = collect::tunnels(source, &status);
     // Before the live flows are read, so that a flow that ends meanwhile is missing, and not counted twice.
     let mut tunnels: Vec<TunnelScrape> = served.iter().map(tunnel).collect();
-    let snapshot = collect::snapshot(source, status, &served);
+    let snapshot = collect::snapshot(source, status, &served, None);
     for flow in &snapshot.flows {
         // By name, as `collect::tunnels` sorts them.
         let Ok(at) = tunnels.binary_search_by(|tunnel| tunnel.name.cmp(&flow.tunnel)) else { continue };
@@ -77,6 +77,11 @@ fn tunnel(view: &TunnelView) -> TunnelScrape {
 }
 
 impl LegScrape {
+    /// Whether a flow has this leg now, or a sample has seen it.
+    pub(super) fn was_seen(&self) -> bool {
+        self.now.iter().chain(&self.figures.limits).any(|count| *count > 0)
+    }
+
     /// Adds this leg of a live flow.
     fn add(&mut self, leg: &LegState) {
         self.retransmitted += leg.retrans_bytes;

@@ -1,7 +1,7 @@
 //! Every metric, and the only place where one is defined. docs/metrics.md has the same tables
 //! (`UPDATE=1 cargo test -p longhaul --lib docs_metrics_md` writes them).
 
-use super::row::{Metric, MetricValue, real, whole};
+use super::row::{Metric, MetricValue, Value, distribution, real, whole};
 use crate::admin::figures::HOPS;
 use crate::admin::snapshot::{Health, Problem, VerifyStateName};
 use crate::control::Phase;
@@ -83,6 +83,11 @@ fn process_figures() -> Vec<Metric> {
         )
         .of_kind(MetricType::Counter),
         Metric::process(
+            "longhaul_process_cap_bytes_per_second",
+            "The cap of the daemon that is in force now, in each direction. Absent without one.",
+            |scrape| bytes(scrape.snapshot.cap_bits_per_second),
+        ),
+        Metric::process(
             "longhaul_process_refused",
             "Connections reset before a flow began, also those to a socket of systemd without a tunnel.",
             |scrape| whole(scrape.snapshot.counters.refused),
@@ -130,6 +135,16 @@ fn tunnels() -> Vec<Metric> {
             },
         )
         .of_kind(MetricType::Counter),
+        Metric::tunnel(
+            "longhaul_tunnel_cap_bytes_per_second",
+            "The cap of the tunnel that is in force now, in each direction. Absent without one.",
+            |tunnel| bytes(tunnel.cap_bits_per_second),
+        ),
+        Metric::tunnel(
+            "longhaul_tunnel_flow_cap_bytes_per_second",
+            "The cap of each flow by `flow_bandwidth`. Absent without one.",
+            |tunnel| bytes(tunnel.flow_cap_bits_per_second),
+        ),
         Metric::of_counters(
             "longhaul_tunnel_flow_ends",
             "Flows that ended. `finished` is FIN in both directions; every other end is a reset of both legs.",
@@ -144,7 +159,7 @@ fn tunnels() -> Vec<Metric> {
             "Time from accept to the next hop's answer, with the lookup of its name and the hops that did not answer.",
             |scrape, out| {
                 for tunnel in &scrape.tunnels {
-                    out.add(&[&tunnel.name], Some(MetricValue::Histogram(tunnel.dial_times.clone())));
+                    out.add(&[&tunnel.name], distribution(&tunnel.dial_times));
                 }
             },
         )
@@ -153,6 +168,11 @@ fn tunnels() -> Vec<Metric> {
     rows.extend(counters(|name| THEN.contains(&name)));
     rows.extend(counters(|name| !has_place(name)));
     rows
+}
+
+/// Returns a rate of bits in bytes.
+fn bytes(bits_per_second: Option<u64>) -> Value {
+    real(bits_per_second.map(|bits| bits as f64 / 8.0))
 }
 
 /// Returns the metrics of the counters whose names `are_wanted`.
@@ -165,13 +185,13 @@ fn legs() -> Vec<Metric> {
         Metric::leg(
             "longhaul_leg_rtt_seconds",
             "Smoothed round-trip times of live legs that send, by samples: every 10 s up to 1,000 flows, in turn.",
-            |leg| Some(MetricValue::Histogram(leg.figures.rtt.clone())),
+            |leg| distribution(&leg.figures.rtt),
         )
         .of_kind(MetricType::Histogram),
         Metric::leg(
             "longhaul_leg_delivery_bytes_per_second",
             "Delivery rates of the same samples, without those that the application limited.",
-            |leg| Some(MetricValue::Histogram(leg.figures.delivery.clone())),
+            |leg| distribution(&leg.figures.delivery),
         )
         .of_kind(MetricType::Histogram),
         Metric::limits("longhaul_leg_samples", "The same samples, by what limited the leg.", |leg| leg.figures.limits)

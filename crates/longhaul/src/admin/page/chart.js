@@ -1,11 +1,13 @@
 // The two drawings: throughput as a chart, and results of verify as a strip. Both tell one value in words: the one that the
 // pointer or the arrow keys have chosen, or else the newest.
 
-import { age, clock, count, duration, make, makeSvg, milliseconds, mark, rate, say } from "./text.js";
+import { age, clock, count, duration, list, make, makeSvg, milliseconds, mark, rate, say } from "./text.js";
 
 const [WIDTH, HEIGHT] = [600, 100];
-// Times that a chart can show, in seconds. The last one is as long as the history.
-const SPANS = [60, 120, 300, 600];
+// Shorter times that a chart of ten minutes shows while there is no more, in seconds.
+const SHORT_SPANS = [60, 120, 300];
+// Number of times in which the tunnel was not well that are told in words, the newest ones.
+const MAX_INCIDENTS = 3;
 // Smallest rate at the top of a chart, in bits per second.
 const MIN_TOP = 1e3;
 // Number of results that a strip has room for.
@@ -68,46 +70,67 @@ class Chooser {
   }
 }
 
-// Throughput of a tunnel: a solid line up, a dashed one down.
+// Figures of a tunnel over time: a solid line up, a dashed one down, a dotted one for the cap, and a mark where it was not well.
 export class Chart extends Chooser {
   nothing = "no figures yet";
   samples = [];
   now = 0;
+  #incidents = [];
 
   constructor(label) {
-    const lines = ["up", "down"].map((way) => makeSvg("path", { class: `line ${way}` }));
+    const lines = ["up", "down", "cap"].map((way) => makeSvg("path", { class: `line ${way}` }));
     const grid = makeSvg("path", { class: "grid", d: `M0 ${HEIGHT / 2}H${WIDTH}M0 0H${WIDTH}M0 ${HEIGHT}H${WIDTH}` });
+    const marks = makeSvg("g");
     const words = make("span", { class: "words" });
     super(label, makeSvg("svg", { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-      grid, ...lines), words);
-    this.lines = lines;
+      marks, grid, ...lines), words);
+    [this.lines, this.marks] = [lines, marks];
+    this.incidents = make("ul", { class: "incidents" });
     this.begin = make("span");
     this.top = make("span", { class: "top", "aria-hidden": "true" });
     this.whole = make("div", { class: "chart" }, words, this.top, this.node,
       make("div", { class: "axis", "aria-hidden": "true" }, this.begin,
-        make("span", {}, key("up"), " up   ", key("down"), " down"), make("span", {}, "now")));
+        make("span", {}, key("up"), " up   ", key("down"), " down   ", key("cap"), " cap"), make("span", {}, "now")), this.incidents);
   }
 
-  // Draws `samples` as they are at `now`.
-  draw(samples, now) {
+  // Draws a curve of `span` as it is at `now`.
+  draw({ samples, incidents }, span, now) {
     const removed = samples.length > 0 ? this.samples.findIndex((sample) => sample.time === samples[0].time) : 0;
     [this.samples, this.now] = [samples.slice(), now];
     const first = samples.length > 0 ? now - samples[0].time : 0;
-    this.span = SPANS.find((span) => span >= first) ?? SPANS.at(-1);
-    say(this.begin, `${this.span / 60} min ago`);
+    this.span = (span.seconds > 600 ? [] : SHORT_SPANS).find((short) => short >= first) ?? span.seconds;
+    say(this.begin, this.span < 3600 ? `${this.span / 60} min ago` : `${this.span / 3600} h ago`);
     const top = niceTop(Math.max(MIN_TOP, ...samples.map((sample) => Math.max(sample.up, sample.down))));
     say(this.top, rate(top).replace(".00", ""));
-    ["up", "down"].forEach((way, index) => this.lines[index].setAttribute("d", this.#path(way, top)));
+    ["up", "down", "cap"].forEach((name, index) => this.lines[index].setAttribute("d", this.#path(name, top)));
+    this.#drawIncidents(incidents);
     this.size(samples.length, Math.max(0, removed));
   }
 
-  // A rate holds from the sample before until its own time, so the line has steps.
-  #path(way, top) {
+  #drawIncidents(incidents) {
+    while (this.marks.children.length > incidents.length) this.marks.lastElementChild.remove();
+    while (this.marks.children.length < incidents.length) this.marks.append(makeSvg("rect", { y: 0, height: HEIGHT }));
+    incidents.forEach((incident, index) => {
+      const [from, until] = [incident.from_unix_seconds, incident.until_unix_seconds].map((time) => Math.max(0, this.#x(time)));
+      mark(this.marks.children[index], "x", from.toFixed(1));
+      mark(this.marks.children[index], "width", Math.max(2, until - from).toFixed(1));
+      mark(this.marks.children[index], "class", incident.health === "broken" ? "mark broken" : "mark");
+    });
+    this.#incidents = incidents;
+    list(this.incidents, incidents.slice(-MAX_INCIDENTS).reverse(), () => make("li"), (item, incident) => {
+      mark(item, "data-tone", incident.health === "broken" ? "bad" : "warn");
+      say(item, `${sign(incident)} from ${clock(incident.from_unix_seconds)} to ${clock(incident.until_unix_seconds)}`);
+    });
+  }
+
+  // A rate holds from the sample before until its own time, so the line has steps. A part above the top is left out.
+  #path(name, top) {
     let path = "";
     let end = null;
     for (const sample of this.samples) {
+      if (sample[name] == null || sample[name] > top) continue;
       const begin = Math.max(0, this.#x(sample.time - sample.seconds));
-      const y = (HEIGHT * (1 - sample[way] / top)).toFixed(1);
+      const y = (HEIGHT * (1 - sample[name] / top)).toFixed(1);
       path += end !== null && begin - end < 0.5 ? `V${y}` : `M${begin.toFixed(1)} ${y}`;
       end = this.#x(sample.time);
       path += `H${end.toFixed(1)}`;
@@ -130,8 +153,22 @@ export class Chart extends Chooser {
 
   tell(index, isChosen) {
     const sample = this.samples[index];
-    return `${isChosen ? clock(sample.time) : "now"}: up ${rate(sample.up)}, down ${rate(sample.down)}`;
+    const words = [`up ${rate(sample.up)}`, `down ${rate(sample.down)}`, count(sample.flows, "flow")];
+    if (sample.rtt != null) words.push(`RTT ${milliseconds(sample.rtt)}`);
+    if (sample.failed > 0) words.push(`${count(sample.failed, "dial")} failed`);
+    if (sample.whole + sample.broken > 0) words.push(`verify: ${sample.whole} whole, ${sample.broken} broken`);
+    if (sample.cap != null) words.push(`cap ${rate(sample.cap)}`);
+    const middle = sample.time - sample.seconds / 2;
+    words.push(...this.#incidents.filter((incident) => incident.from_unix_seconds <= middle && middle < incident.until_unix_seconds).map(sign));
+    // The figures of minutes come once a minute.
+    const isNow = !isChosen && this.now - sample.time < 2;
+    return `${isNow ? "now" : clock(sample.time)}: ${words.join(", ")}`;
   }
+}
+
+// Returns an incident in words.
+function sign({ health, stage }) {
+  return health === "broken" ? `✗ broken at the ${stage}` : `! ${health} at the ${stage}`;
 }
 
 // Returns a piece of a line, which explains it.

@@ -1,7 +1,7 @@
 // Asks the daemon for its state each second, one request at a time, and not while nobody looks at the page.
 
 import { Flows } from "./flows.js";
-import { History } from "./history.js";
+import { History, SPANS } from "./history.js";
 import { HEALTH, Tunnels, cardId, drawResources } from "./tunnels.js";
 import { age, clock, count, list, make, mark, rate, say, sayOrHide } from "./text.js";
 
@@ -32,8 +32,9 @@ async function ask() {
   if (isAsking || document.hidden) return;
   isAsking = true;
   const began = performance.now();
+  const path = history.path;
   try {
-    show(await answer());
+    show(await answer(path), path);
   } catch (err) {
     showSilence(err);
   }
@@ -43,8 +44,8 @@ async function ask() {
 }
 
 // Returns the answer of the daemon, or fails with the reason why there is none.
-async function answer() {
-  const asked = fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+async function answer(path) {
+  const asked = fetch(path, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
   const response = await asked.catch((err) => {
     throw new Error(err.name === "TimeoutError" ? "no answer in time" : "cannot connect");
   });
@@ -53,11 +54,11 @@ async function answer() {
   throw new Error(failure.error ?? `HTTP status ${response.status}`);
 }
 
-function show(snapshot) {
+function show(snapshot, path) {
   // The page of another version may not fit its answers.
   if (last && last.version !== snapshot.version) return location.reload();
   [last, silentSince] = [snapshot, null];
-  history.add(snapshot);
+  history.add(snapshot, path);
   find("figures").classList.remove("old");
   find("problems").classList.remove("old");
   drawBand(snapshot);
@@ -142,6 +143,7 @@ function drawFacts(snapshot) {
     ["throughput up", total ? rate(total.up) : "-"],
     ["throughput down", total ? rate(total.down) : "-"],
     ["flows", String(snapshot.flows.length)],
+    ...(snapshot.cap ? [["all tunnels", snapshot.cap]] : []),
     ["phase", PHASES[snapshot.phase] ?? snapshot.phase],
     ["running for", age(snapshot.uptime_seconds)],
     ["version", `longhaul ${snapshot.version}, pid ${snapshot.pid}`],
@@ -158,5 +160,20 @@ function announce(news, words) {
   announced = news;
 }
 
+// The buttons that choose the time of the charts.
+const spans = SPANS.map((span) => {
+  const button = make("button", { type: "button" }, span.words);
+  button.addEventListener("click", () => chooseSpan(span));
+  find("spans").append(button);
+  return button;
+});
+
+function chooseSpan(span) {
+  history.choose(span);
+  SPANS.forEach((one, index) => mark(spans[index], "aria-pressed", String(one === span)));
+  clearTimeout(timer);
+  ask();
+}
+
 document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : ask()));
-ask();
+chooseSpan(SPANS[0]);

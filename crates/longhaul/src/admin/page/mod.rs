@@ -3,9 +3,9 @@
 //! ```text
 //! index.html   the parts of the page, from the first screen down
 //! main.js      asks for /status.json each second; the state, its problems, the process
-//!   history.js   what it remembers of earlier answers: rates, and ten minutes of throughput
+//!   history.js   what it knows of earlier times: rates, and the figures of the tunnels
 //!   tunnels.js   a card for each tunnel, and the resources
-//!     chart.js     throughput and results of verify, drawn
+//!     chart.js     figures over time and results of verify, drawn
 //!   flows.js     the table of flows
 //!     figures.js   the columns of the tables, written from the figures
 //!   text.js      figures as text, and elements that hold text

@@ -1,4 +1,4 @@
-// A card for each tunnel: its throughput, its next hops, its results of verify.
+// A card for each tunnel: its cap, its figures over time, its next hops, its results of verify.
 
 import { Chart, Strip } from "./chart.js";
 import { HOPS, TUNNELS } from "./figures.js";
@@ -89,10 +89,11 @@ export function cardId(name) {
 class Card {
   constructor(name) {
     this.name = name;
-    this.chart = new Chart(`throughput of ${name} in the last 10 minutes`);
+    this.chart = new Chart(`figures of ${name} over time`);
     this.strip = new Strip(`results of verify of ${name}`);
     this.state = make("span", { class: "state" });
     this.about = make("p", { class: "about" });
+    this.cap = make("p", { class: "about" });
     this.hops = make("tbody");
     this.verifyState = make("span", { class: "state" });
     this.verifyWhy = make("span");
@@ -102,7 +103,7 @@ class Card {
       make("th", { scope: "col", class: column.number ? "number" : "" }, column.title)));
     const title = make("h3", { id: cardId(name), tabindex: -1 }, name);
     this.node = make("section", { class: "card", "aria-labelledby": cardId(name) },
-      make("div", { class: "card-head" }, title, this.state), this.about, this.chart.whole,
+      make("div", { class: "card-head" }, title, this.state), this.about, this.cap, this.chart.whole,
       make("table", { class: "stack hops" }, make("thead", {}, head), this.hops), this.verify);
   }
 
@@ -113,7 +114,8 @@ class Card {
     const listens = tunnel.listening ? `listens on ${tunnel.listen}` : `does not listen on ${tunnel.listen}`;
     const figures = TUNNEL_COLUMNS.map((column) => `${column.text(tunnel)} ${column.title}`);
     say(this.about, [listens, count(tunnel.flows_now, "flow"), ...figures].join(", "));
-    this.chart.draw(history.tunnels.get(tunnel.name) ?? [], now);
+    sayOrHide(this.cap, tunnel.cap);
+    this.chart.draw(history.tunnels.get(tunnel.name) ?? { samples: [], incidents: [] }, history.span, now);
     fillRows(this.hops, HOP_COLUMNS, tunnel.next_hops);
     this.verify.hidden = !tunnel.verify;
     if (tunnel.verify) this.#drawVerify(tunnel.verify, now);

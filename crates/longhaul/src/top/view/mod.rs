@@ -4,12 +4,14 @@
 //!
 //! ```text
 //! pages    the texts above the main screen: help, details, problems, tunnels
+//!   curve    the figures of a tunnel over time, on some lines
 //! prompt   the last line: the keys, the question before a kill, the filter being typed
 //! table    a table whose columns fit
 //! paper    lines on a part of the screen; breaks and cuts texts
 //! palette  styles, with and without colours
 //! ```
 
+mod curve;
 mod pages;
 mod palette;
 mod paper;

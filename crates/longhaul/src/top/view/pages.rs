@@ -1,5 +1,6 @@
 //! The texts that open above the main screen. Each is a title and lines, which the view scrolls.
 
+use super::curve;
 use super::paper::wrap;
 use crate::admin::figures::{Figure, HOPS, LEGS, tunnel_state, verify_state};
 use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState};
@@ -25,7 +26,10 @@ pub(super) fn text(model: &Model, at: usize, width: usize) -> Text {
     let (title, said, mark) = match &model.panes[at] {
         Pane::Text(Page::Help, _) => ("KEYS AND COLUMNS".into(), help(), None),
         Pane::Text(Page::Problems, _) => ("PROBLEMS".into(), problems(model), None),
-        Pane::Text(Page::Tunnels, _) => ("TUNNELS AND NEXT HOPS".into(), tunnels(model), None),
+        Pane::Text(Page::Tunnels, _) => {
+            let (now, next) = (model.span.words(), model.span.next().words());
+            (format!("TUNNELS AND NEXT HOPS, the last {now} (c: {next})"), tunnels(model, width), None)
+        }
         Pane::Text(Page::Details(row, lives), _) => {
             let ended = if *lives { "" } else { " HAS ENDED: this is what it was last" };
             (format!("FLOW {}{ended}", row.flow), details(row), None)
@@ -72,13 +76,14 @@ fn sorts() -> Vec<Said> {
     FLOW_COLUMNS.iter().map(|column| plain(column.figure.name.as_str())).collect()
 }
 
-fn tunnels(model: &Model) -> Vec<Said> {
+fn tunnels(model: &Model, width: usize) -> Vec<Said> {
     let Some((picture, _)) = &model.picture else { return vec![plain("Nothing is known yet.")] };
-    picture.tunnels.iter().flat_map(|row| tunnel(row, model)).collect()
+    picture.tunnels.iter().flat_map(|row| tunnel(row, model, width)).collect()
 }
 
-/// Returns the lines of a tunnel: one about itself, one about the daemon's own probes, and one for each of its next hops.
-fn tunnel(tunnel: &TunnelState, model: &Model) -> Vec<Said> {
+/// Returns the lines of a tunnel: one about itself, one about its cap, one about the daemon's own probes, one for each of its next hops,
+/// and its curves.
+fn tunnel(tunnel: &TunnelState, model: &Model, width: usize) -> Vec<Said> {
     let flows = figures::count(tunnel.flows_now.try_into().unwrap_or(usize::MAX), "flow");
     let of_itself = format!(
         "{}: {} at {}, {flows}, up {}bit/s, down {}bit/s",
@@ -89,8 +94,10 @@ fn tunnel(tunnel: &TunnelState, model: &Model) -> Vec<Said> {
         rate(tunnel.rates.down)
     );
     let mut lines = vec![(Words::of(tunnel.health).tone, of_itself)];
+    lines.extend(tunnel.cap.as_ref().map(|cap| plain(format!("  {cap}"))));
     lines.extend(tunnel.verify.as_ref().map(|verify| plain(verified(verify, model))));
     lines.extend(tunnel.next_hops.iter().map(|hop| plain(next_hop(hop))));
+    lines.extend(tunnel.curve.iter().flat_map(|curve| curve::lines(curve, model, width)));
     lines
 }
 
@@ -135,8 +142,9 @@ fn details(flow: &FlowState) -> Vec<Said> {
         format!("age           {}", figures::age(flow.age_seconds)),
         format!("up            {}bit/s, {} in all", rate(flow.rates.up), figures::bytes(flow.up_bytes)),
         format!("down          {}bit/s, {} in all", rate(flow.rates.down), figures::bytes(flow.down_bytes)),
-        String::new(),
     ]);
+    lines.extend(flow.cap.as_ref().map(|cap| format!("cap           {}", cap.trim_start_matches("cap "))));
+    lines.push(String::new());
     lines.extend(leg("ACCEPT LEG, to the client", flow.accept.as_ref()));
     lines.push(String::new());
     lines.extend(leg("DIAL LEG, to the next hop", flow.dial.as_ref()));

@@ -161,14 +161,12 @@ impl Browser {
         self.events("Network.requestWillBeSent").into_iter().map(address).collect()
     }
 
-    /// Returns the JSON documents that came from addresses with this end, the oldest first. The browser may have forgotten old ones.
+    /// Returns the JSON documents that came from paths with this end, the oldest first. The browser may have forgotten old ones.
     pub(crate) fn documents(&mut self, end: &str) -> Vec<Value> {
         let sent = self.events("Network.requestWillBeSent");
-        let wanted: Vec<Value> = sent
-            .iter()
-            .filter(|event| event["request"]["url"].as_str().unwrap().ends_with(end))
-            .map(|event| event["requestId"].clone())
-            .collect();
+        let path = |event: &Value| event["request"]["url"].as_str().unwrap().split('?').next().unwrap().to_string();
+        let wanted: Vec<Value> =
+            sent.iter().filter(|event| path(event).ends_with(end)).map(|event| event["requestId"].clone()).collect();
         let whole: Vec<Value> =
             self.events("Network.loadingFinished").iter().map(|event| event["requestId"].clone()).collect();
         let mut documents = Vec::new();

@@ -10,21 +10,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A daemon whose next hop is checked and sends back what comes.
-struct Site {
-    watched: Watched,
-    far: Port,
-    echo: Option<Echo>,
+pub(super) struct Site {
+    pub(super) watched: Watched,
+    pub(super) far: Port,
+    pub(super) echo: Option<Echo>,
 }
 
 impl Site {
-    fn start() -> Site {
+    pub(super) fn start() -> Site {
         let far = Port::reserve("127.0.0.1");
         // Before the daemon, whose first check would find nobody.
         let echo = Some(Echo::start(far.address()));
         Site { watched: Watched::start_to(&[far.address()], CHECKED), far, echo }
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("http://{}/", self.watched.http.address())
     }
 
@@ -35,14 +35,14 @@ impl Site {
 }
 
 /// A server that sends back what comes. Dropping it closes its listener and its connections.
-struct Echo {
+pub(super) struct Echo {
     listener: TcpListener,
     /// Returns the connections once the listener is closed.
     accepts: Option<JoinHandle<Vec<TcpStream>>>,
 }
 
 impl Echo {
-    fn start(address: SocketAddr) -> Echo {
+    pub(super) fn start(address: SocketAddr) -> Echo {
         let listener = TcpListener::bind(address).unwrap();
         let ours = listener.try_clone().unwrap();
         let accepts = std::thread::spawn(move || {
@@ -110,7 +110,7 @@ impl Drop for Load {
 const ROWS: &str = "[...document.querySelectorAll('#flows tbody tr')].map((row) => \
                     Object.fromEntries([...row.cells].map((cell) => [cell.dataset.label, cell.textContent])))";
 /// Whether the page shows this word as the state.
-const WORD: &str = "document.getElementById('word').textContent === ";
+pub(super) const WORD: &str = "document.getElementById('word').textContent === ";
 
 /// Whether `text`, such as `1.23 MB`, is `number` with two decimals at most.
 fn is(text: &str, number: f64) -> bool {
@@ -164,7 +164,7 @@ fn shows(rows: &[Value], before: &Value, answer: &Value) -> bool {
 }
 
 /// Asserts that the page has written nothing on the console and has asked nobody but its own daemon.
-fn assert_clean(browser: &Browser, url: &str) {
+pub(super) fn assert_clean(browser: &Browser, url: &str) {
     assert_eq!(browser.complaints(), Vec::<Value>::new());
     let strangers: Vec<String> = browser.requests().into_iter().filter(|asked| !asked.starts_with(url)).collect();
     assert_eq!(strangers, Vec::<String>::new());
@@ -254,8 +254,9 @@ fn the_keyboard_reaches_everything_in_order_and_the_focus_is_seen() {
             name => order.push(name.trim_end_matches([' ', '▲', '▼']).to_string()),
         }
     }
-    let first = ["throughput of one in the last 10 minutes", "filter", "sort", "direction", "hold", "flow-scroll"];
-    let columns = "flow,tunnel,client,next hop,state,age,rate up,rate down,up,down";
+    let first =
+        ["10 min", "1 h", "24 h", "figures of one over time", "filter", "sort", "direction", "hold", "flow-scroll"];
+    let columns = "flow,tunnel,client,next hop,state,age,rate up,rate down,up,down,cap";
     let legs = ["accept", "dial"].map(|leg| {
         ["RTT", "cwnd", "retrans", "delivery", "control", "limited by"].map(|column| format!("{leg} {column}"))
     });

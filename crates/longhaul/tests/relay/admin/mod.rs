@@ -1,6 +1,7 @@
 //! Tests the control socket and the HTTP listener, and the commands that use them.
 
 pub(crate) mod browser;
+mod curves;
 mod dashboard;
 pub(crate) mod metrics;
 mod status;

@@ -73,7 +73,7 @@ impl Top {
     }
 
     /// Waits for the end. Checks that it succeeded, and that the terminal is as before.
-    fn ends(mut self) {
+    pub(super) fn ends(mut self) {
         assert_eq!(self.child.0.wait().unwrap().code(), Some(0), "{}", self.shown());
         let modes = tcgetattr(&self.terminal).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG), "{modes:?}");

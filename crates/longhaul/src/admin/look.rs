@@ -1,0 +1,71 @@
+//! Looks at the tunnels each second, for their curves. It runs on the admin thread, so the data workers do no work for it.
+
+use super::collect;
+use super::health;
+use super::source::Source;
+use crate::control::Status;
+use longhaul_core::caps::Bandwidth;
+use longhaul_core::curve::Point;
+use longhaul_core::health::{At, Health, Stage};
+use longhaul_relay::{CapsNow, TunnelView, lock};
+use longhaul_units::Rate;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+/// Looks each second. Never ends; it may be dropped.
+pub(super) async fn for_ever(source: Arc<Source>) {
+    // In the middle of the seconds since the start, so that a late look is in the same second.
+    let first = Instant::from_std(source.began) + Duration::from_millis(500);
+    let mut ticks = interval_at(first, Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        // Nobody knows how a daemon is that does not answer.
+        if let Some(status) = source.daemon().await {
+            look(&source, &status);
+        }
+    }
+}
+
+fn look(source: &Source, status: &Status) {
+    let served = collect::tunnels(source, status);
+    let counters = source.relay.tunnels.counter_values(&served);
+    let (at, caps) = (At { time: SystemTime::now(), phase: status.phase }, source.relay.caps());
+    let uptime = source.began.elapsed().as_secs_f64();
+    let (looked, from) = {
+        let curves = lock(&source.curves);
+        (curves.looked, curves.from)
+    };
+    let point = |view| Point { cap: cap(view, &caps), ..Point::default() };
+    let mut points: HashMap<&str, Point> =
+        served.iter().map(|view| (view.settings.name.as_str(), point(view))).collect();
+    let problems = health::judge(source, status, at, &served).problems;
+    let mut incidents = HashMap::new();
+    // The worst problems come first, so the last one here is the worst.
+    for problem in problems.iter().rev().filter(|problem| problem.health >= Health::Stalled) {
+        let (tunnel, part) = (problem.tunnel.as_deref(), Stage::PARTS.into_iter().find(|part| *part == problem.stage));
+        incidents.extend(tunnel.zip(part).map(|(tunnel, part)| (tunnel, (problem.health, part))));
+    }
+    let from = source.relay.look_at_wan(from, FLOWS_PER_LOOK, |tunnel, rtt| {
+        let rtt = rtt.as_secs_f32() * 1e3;
+        points.get_mut(tunnel).into_iter().for_each(|point| point.rtt_ms = point.rtt_ms.max(rtt));
+    });
+    let seen = |name: &str| (points.get(name).copied().unwrap_or_default(), incidents.get(name).copied());
+    let mut curves = lock(&source.curves);
+    let elapsed = looked.map(|before| uptime - before).filter(|elapsed| *elapsed > 0.0);
+    curves.see_flows(&source.relay, &caps, elapsed);
+    curves.see_tunnels(served.iter().zip(counters), seen, (uptime, elapsed));
+    (curves.looked, curves.from) = (Some(uptime), from);
+}
+
+/// Returns the lower one of the caps of a tunnel and of the daemon, in bits per second. 0 without one.
+fn cap(view: &TunnelView, caps: &CapsNow) -> f32 {
+    let at = |bandwidth: &Bandwidth| bandwidth.at(caps.day, caps.minute);
+    let lower = [at(&view.settings.bandwidth), at(&caps.all)].into_iter().flatten().min();
+    lower.map_or(0.0, |Rate(cap)| cap as f32)
+}
+
+/// Number of flows whose round-trip times one look asks for: two system calls each. The next look goes on with the others.
+const FLOWS_PER_LOOK: usize = 500;
