@@ -56,7 +56,9 @@ fn fresh(address: &SocketAddr, options: &LegOptions) -> Result<OwnedFd> {
 /// # Errors
 /// The kernel refused an option.
 pub(crate) fn apply_options(socket: OwnedFd, options: &LegOptions) -> Result<Socket> {
-    prepare(socket, options, options.at(When::Start), IS_BBR_DEFAULT.load(Relaxed))
+    // Of a listener, so asked each time: that of systemd may have BBR of its own.
+    let has_bbr = has_bbr(socket.as_fd());
+    prepare(socket, options, options.at(When::Start), has_bbr)
 }
 
 fn prepare<'a>(

@@ -104,7 +104,7 @@ impl Connections {
     }
 
     /// Accepts the connections of the HTTP listener. Never ends.
-    pub(super) async fn accept_http(self: Arc<Self>, listener: Arc<TcpListener>) {
+    pub(super) async fn accept_http(self: Arc<Self>, listener: TcpListener) {
         loop {
             let Some((stream, from)) = accepted(listener.accept().await).await else { continue };
             // It fails only on a connection that is gone already.
@@ -169,7 +169,8 @@ fn to_displace(open: &[Connection], from: Option<Client>) -> usize {
     // A client that does not read its answers always has a request. If requests kept most places, new connections would displace
     // each other, and health checks with them.
     let is_busy = |connection: &&Connection| connection.busy.load(Relaxed);
-    let may_stay = open.iter().filter(is_busy).count() <= open.len() / 2;
+    // Only trusted users come through the control socket, and a command may take long.
+    let may_stay = from.is_none() || open.iter().filter(is_busy).count() <= open.len() / 2;
     let rank =
         |connection: &Connection| (!is_spared(connection), !(may_stay && is_busy(&connection)), of(connection.from));
     // The first of the best, which is the oldest.

@@ -63,7 +63,7 @@ fn is_address(name: &str) -> bool {
 /// Returns the names that this machine has now.
 pub(super) fn names_of_this_machine() -> Vec<String> {
     let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let hosts = fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let hosts = String::from_utf8_lossy(&fs::read("/etc/hosts").unwrap_or_default()).into_owned();
     names_of(own.trim(), &hosts)
 }
 

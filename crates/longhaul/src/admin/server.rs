@@ -9,11 +9,10 @@ use super::socket::SocketFile;
 use super::source::Source;
 use longhaul_config::Admin as Wanted;
 use longhaul_relay::lock;
-use longhaul_sys::{errno_text, sockopt};
+use longhaul_sys::errno_text;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,7 +90,6 @@ pub(crate) struct Admin {
 /// An HTTP listener, and the task that accepts there.
 struct Http {
     address: SocketAddr,
-    listener: Arc<TcpListener>,
     _task: Task,
 }
 
@@ -150,10 +148,9 @@ impl Admin {
             None => ListenerChange::Unset,
             Some(address) if self.http.as_ref().is_some_and(|http| http.address == address) => ListenerChange::Keep,
             Some(address) => {
-                let old = self.http.as_ref().filter(|http| http.address.port() == address.port());
                 // tokio registers the listener with this runtime.
                 let _context = self.thread.runtime.enter();
-                ListenerChange::New((listen_http(address, old.map(|http| &*http.listener))?, address))
+                ListenerChange::New((listen_http(address, self.http.as_ref().map(|http| http.address))?, address))
             }
         };
         // Not at each request: the file may be long, and one thread answers everybody.
@@ -177,9 +174,8 @@ impl Admin {
             ListenerChange::New((listener, address)) => {
                 self.close_http();
                 info!(%address, "HTTP listener is open");
-                let listener = Arc::new(listener);
-                let task = self.thread.spawn(self.by_http.clone().accept_http(listener.clone()));
-                self.http = Some(Http { address, listener, _task: task });
+                let task = self.thread.spawn(self.by_http.clone().accept_http(listener));
+                self.http = Some(Http { address, _task: task });
             }
             ListenerChange::Unset => self.close_http(),
         }
@@ -227,28 +223,27 @@ impl Admin {
     }
 }
 
-/// Listens on `address`. `old` is our listener on the same port: it may have the address too, as 127.0.0.1 is one of 0.0.0.0. It goes
-/// on until it is closed.
-fn listen_http(address: SocketAddr, old: Option<&TcpListener>) -> Result<TcpListener, String> {
-    // Without SO_REUSEPORT on both, bind(2) fails with EADDRINUSE. Set only to replace a listener of our own: a second longhaul does
-    // not set it, and gets the error.
-    if let Some(old) = old {
-        // This call cannot fail on a TCP socket.
-        let _ = sockopt::set_reuse_port(old.as_fd(), true);
-    }
+/// Listens on `address`. `ours` is the address of our listener now, if there is one. It may have the same port as one of 0.0.0.0 and
+/// 127.0.0.1, and the kernel then refuses the other one. With SO_REUSEPORT it would not, but would also let in any other process of
+/// the user that sets the option, in silence and for as long as the port is in use.
+fn listen_http(address: SocketAddr, ours: Option<SocketAddr>) -> Result<TcpListener, String> {
     let open = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A restart does not wait for TIME_WAIT.
         socket.set_reuseaddr(true)?;
-        socket.set_reuseport(old.is_some())?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
     open().map_err(|err| {
         let (errno, port) = (err.raw_os_error().unwrap_or(libc::EIO), address.port());
-        let hint = match errno {
-            libc::EADDRINUSE => format!(" (who has it: ss -tanp 'sport = :{port}')"),
-            libc::EADDRNOTAVAIL => " (no interface has this address: ip addr)".into(),
+        let hint = match (errno, ours.filter(|ours| ours.port() == port)) {
+            (libc::EADDRINUSE, Some(ours)) => {
+                format!(
+                    " (this daemon listens on {ours}: a reload can take another port; for the same port restart it)"
+                )
+            }
+            (libc::EADDRINUSE, None) => format!(" (who has it: ss -tanp 'sport = :{port}')"),
+            (libc::EADDRNOTAVAIL, _) => " (no interface has this address: ip addr)".into(),
             _ => String::new(),
         };
         format!("admin.listen = {address}: cannot listen: {}{hint}", errno_text(errno))

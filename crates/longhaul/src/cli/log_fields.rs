@@ -7,7 +7,7 @@
 //! file or name is in it.
 
 use longhaul_core::text::is_printable;
-use std::fmt::{self, Debug};
+use std::fmt::{self, Debug, Write};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
@@ -18,7 +18,7 @@ pub(super) struct Fields;
 
 impl<'w> FormatFields<'w> for Fields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut line = Line { writer, is_empty: true, result: Ok(()) };
+        let mut line = Line { writer, is_empty: true, value: String::new(), result: Ok(()) };
         fields.record(&mut line);
         line.result
     }
@@ -27,6 +27,8 @@ impl<'w> FormatFields<'w> for Fields {
 struct Line<'w> {
     writer: Writer<'w>,
     is_empty: bool,
+    /// Memory for one value at a time: the line of a flow has some 15.
+    value: String,
     result: fmt::Result,
 }
 
@@ -39,7 +41,7 @@ impl Line<'_> {
             // Its text is fixed in the code, or names what stands in the configuration file.
             ("message", _) => return write_printable(&mut self.writer, value),
             (name, true) => write!(self.writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
-            (name, false) => write!(self.writer, "{name}=")?,
+            (name, false) => self.writer.write_str(name).and_then(|()| self.writer.write_char('='))?,
         }
         match value.is_empty() || value.chars().any(needs_quotes) {
             true => write_quoted(&mut self.writer, value, field.name() == REMEDY),
@@ -54,7 +56,11 @@ impl Visit for Line<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.result = self.result.and_then(|()| self.write(field, &format!("{value:?}")));
+        let mut text = std::mem::take(&mut self.value);
+        text.clear();
+        let written = write!(text, "{value:?}");
+        self.result = self.result.and(written).and_then(|()| self.write(field, &text));
+        self.value = text;
     }
 }
 
