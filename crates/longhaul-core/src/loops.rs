@@ -12,7 +12,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// What is known of the source whose flows may come back to a tunnel. One source at a time.
+/// The state of the search for a loop at one tunnel. It follows one source at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     /// The source that somebody tests, and the time until which its dials are slowed.
@@ -31,7 +31,7 @@ struct Doubt {
     last: Instant,
 }
 
-/// What shows that a tunnel's flows may come back to it. The surer one is greater.
+/// Evidence that a tunnel's flows come back to it. Stronger evidence is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sign {
     /// A client is a next hop of the tunnel.
@@ -58,7 +58,7 @@ pub enum Tested {
 pub struct Doubtful {
     /// The client whose flows may be the tunnel's own.
     pub from: IpAddr,
-    /// What shows it.
+    /// The evidence.
     pub sign: Sign,
     /// Time since the first sign.
     pub age: Duration,

@@ -55,7 +55,7 @@ pub struct Answers {
     came: Option<Instant>,
 }
 
-/// What a look at a leg says about its peer.
+/// Whether the peer of a leg has answered, by one look at the leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It has answered within [`MIN_STALL`].

@@ -25,7 +25,7 @@ enum Wanted {
     Transfer,
 }
 
-/// What happens to a held line.
+/// The decision about a held line.
 enum Decided {
     /// The server has it, or a data connection is opened for it first.
     Taken,

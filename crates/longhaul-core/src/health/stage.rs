@@ -93,28 +93,22 @@ impl Stage {
         }
     }
 
-    /// The names of the parts.
-    pub const PARTS: [&str; 12] = [
-        "near relay", "far relay", "WAN", "LAN", "final host", "listener", "clients", "next hop", "FTP data", "verify",
-        "resources", "process",
-    ];
-
     /// Returns the name of the part, as problems have it.
     pub fn part(self) -> &'static str {
-        Stage::PARTS[match self {
-            Stage::Relay(0) => 0,
-            Stage::Relay(_) => 1,
-            Stage::Link(_) => 2,
-            Stage::Lan => 3,
-            Stage::FinalHost | Stage::Data => 4,
-            Stage::Listener => 5,
-            Stage::Clients => 6,
-            Stage::NextHop => 7,
-            Stage::FtpData => 8,
-            Stage::Verify => 9,
-            Stage::Resources => 10,
-            Stage::Process => 11,
-        }]
+        match self {
+            Stage::Relay(0) => "near relay",
+            Stage::Relay(_) => "far relay",
+            Stage::Link(_) => "WAN",
+            Stage::Lan => "LAN",
+            Stage::FinalHost | Stage::Data => "final host",
+            Stage::Listener => "listener",
+            Stage::Clients => "clients",
+            Stage::NextHop => "next hop",
+            Stage::FtpData => "FTP data",
+            Stage::Verify => "verify",
+            Stage::Resources => "resources",
+            Stage::Process => "process",
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct FlowEnd<'a> {
     pub(crate) tally: Tally,
     /// Why it ended.
     pub(crate) how: How,
-    /// What was read of its legs as it ended.
+    /// TCP_INFO of its legs, if it was read as the flow ended.
     pub(crate) last_look: LastLook,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct DataPeer {
     pub(crate) has_dialled: watch::Sender<bool>,
     /// The connection with the other side, until the flow takes it. `None` if the flow dials it.
     pub(crate) met: Mutex<Option<Met>>,
-    /// What the FIN of an upload waits for.
+    /// The FIN of an upload waits until this future is ready.
     pub(crate) before_fin: BeforeFin,
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Judged {
     pub(super) problems: Vec<Problem>,
 }
 
-/// Judges the daemon by `status` and its tunnels.
-pub(super) fn judge(source: &Source, status: &Status, at: At, tunnels: &[TunnelView]) -> Judged {
+/// Returns the problems of the daemon, by `status` and its tunnels.
+pub(super) fn problems(source: &Source, status: &Status, at: At, tunnels: &[TunnelView]) -> Vec<health::Problem> {
     let tunnels = tunnels.iter().map(|tunnel| TunnelFacts {
         name: &tunnel.settings.name,
         gone_address: tunnel.gone_address,
@@ -42,7 +42,12 @@ pub(super) fn judge(source: &Source, status: &Status, at: At, tunnels: &[TunnelV
         near_limits: near.iter().filter_map(near_limit).collect(),
         refused_reload: status.refusal.as_ref().map(|Refusal { why, at }| (why.as_str(), *at)),
     };
-    let problems = health::problems(&facts);
+    health::problems(&facts)
+}
+
+/// Returns the health of the daemon, and its problems as the snapshot has them.
+pub(super) fn judge(source: &Source, status: &Status, at: At, tunnels: &[TunnelView]) -> Judged {
+    let problems = problems(source, status, at, tunnels);
     let health = health::of_daemon(status.phase, problems.iter().map(|problem| problem.health));
     Judged { health, problems: problems.into_iter().map(problem).collect() }
 }

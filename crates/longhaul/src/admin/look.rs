@@ -6,7 +6,7 @@ use super::source::Source;
 use crate::control::Status;
 use longhaul_core::caps::Bandwidth;
 use longhaul_core::curve::Point;
-use longhaul_core::health::{At, Health, Stage};
+use longhaul_core::health::{At, Health};
 use longhaul_relay::{CapsNow, TunnelView, lock};
 use longhaul_units::Rate;
 use std::collections::HashMap;
@@ -41,12 +41,11 @@ fn look(source: &Source, status: &Status) {
     let point = |view| Point { cap: cap(view, &caps), ..Point::default() };
     let mut points: HashMap<&str, Point> =
         served.iter().map(|view| (view.settings.name.as_str(), point(view))).collect();
-    let problems = health::judge(source, status, at, &served).problems;
+    let problems = health::problems(source, status, at, &served);
     let mut incidents = HashMap::new();
     // The worst problems come first, so the last one here is the worst.
     for problem in problems.iter().rev().filter(|problem| problem.health >= Health::Stalled) {
-        let (tunnel, part) = (problem.tunnel.as_deref(), Stage::PARTS.into_iter().find(|part| *part == problem.stage));
-        incidents.extend(tunnel.zip(part).map(|(tunnel, part)| (tunnel, (problem.health, part))));
+        incidents.extend(problem.tunnel.as_deref().map(|tunnel| (tunnel, (problem.health, problem.stage.part()))));
     }
     let from = source.relay.look_at_wan(from, FLOWS_PER_LOOK, |tunnel, rtt| {
         let rtt = rtt.as_secs_f32() * 1e3;
