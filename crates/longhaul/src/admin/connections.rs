@@ -116,16 +116,14 @@ impl Connections {
     }
 
     /// Closes the connections that are open now. A request that is being answered has `limit` for it.
-    pub(super) fn close(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
+    pub(super) async fn close(self: Arc<Self>, limit: Duration) {
         let old = std::mem::take(&mut *self.open());
-        async move {
-            let end = Instant::now() + limit;
-            let is_busy = |connection: &Connection| connection.busy.load(Relaxed) && !connection.task.is_finished();
-            while Instant::now() < end && old.iter().any(is_busy) {
-                sleep(FINISH_POLL).await;
-            }
-            old.iter().for_each(|connection| connection.task.abort());
+        let end = Instant::now() + limit;
+        let is_busy = |connection: &Connection| connection.busy.load(Relaxed) && !connection.task.is_finished();
+        while Instant::now() < end && old.iter().any(is_busy) {
+            sleep(FINISH_POLL).await;
         }
+        old.iter().for_each(|connection| connection.task.abort());
     }
 
     fn refuse(&self, uid: u32) {

@@ -94,6 +94,7 @@ struct Http {
 }
 
 /// A task of the thread. Dropping it ends the task.
+#[must_use]
 struct Task(AbortHandle);
 
 impl Drop for Task {
@@ -197,8 +198,10 @@ impl Admin {
     /// Closes the HTTP listener and its connections: a browser that shows the page would keep its own for ever, although the file no
     /// longer allows it.
     fn close_http(&mut self) {
-        self.http = None;
-        self.thread.spawn(self.by_http.close(FINISH_LIMIT));
+        if self.http.take().is_some() {
+            // Not as a [`Task`], which ends when it is dropped.
+            self.thread.runtime.spawn(self.by_http.clone().close(FINISH_LIMIT));
+        }
     }
 
     fn serve_default(&mut self) {
@@ -236,12 +239,13 @@ fn listen_http(address: SocketAddr, ours: Option<SocketAddr>) -> Result<TcpListe
     };
     open().map_err(|err| {
         let (errno, port) = (err.raw_os_error().unwrap_or(libc::EIO), address.port());
-        let hint = match (errno, ours.filter(|ours| ours.port() == port)) {
-            (libc::EADDRINUSE, Some(ours)) => {
-                format!(
-                    " (this daemon listens on {ours}: a reload can take another port; for the same port restart it)"
-                )
-            }
+        // Only the address for all of a family, 0.0.0.0 or [::], is in the way of another one with the same port.
+        let is_wide = |address: &SocketAddr| address.ip().is_unspecified();
+        let in_the_way = ours.filter(|ours| ours.port() == port && (is_wide(ours) || is_wide(&address)));
+        let hint = match (errno, in_the_way) {
+            (libc::EADDRINUSE, Some(ours)) => format!(
+                " (this daemon listens on {ours}: a reload can take another port; for the same port restart it)"
+            ),
             (libc::EADDRINUSE, None) => format!(" (who has it: ss -tanp 'sport = :{port}')"),
             (libc::EADDRNOTAVAIL, _) => " (no interface has this address: ip addr)".into(),
             _ => String::new(),
