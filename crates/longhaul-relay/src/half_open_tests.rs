@@ -1,4 +1,4 @@
-//! `linger-half-open` in virtual time: no test here depends on the machine's speed.
+//! Half-open flows, with `linger-half-open` and without, in virtual time: no test here depends on the machine's speed.
 
 use crate::flow;
 use crate::leg::stream::Stream;
@@ -37,16 +37,18 @@ struct Carried {
     far: TcpStream,
 }
 
-/// Begins a flow of a tunnel with this protocol, whose half-open flows end after [`LINGER`], and passes a byte.
-async fn begin(protocol: Protocol) -> Carried {
+/// Begins a flow of a tunnel with this protocol, whose half-open flows end after [`LINGER`] or never, and passes a byte.
+async fn begin(protocol: Protocol, lingers: bool) -> Carried {
     let (ours, server) =
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let to = server.local_addr().unwrap();
     let to = NextHop::new(to.ip().to_string(), to.port());
     let mut tunnel = Tunnel::new("half-open", ours.local_addr().unwrap(), vec![to]);
     tunnel.protocol = protocol;
-    tunnel.accept.set(Leg::Accept, "linger-half-open", "3s").unwrap();
-    tunnel.dial.set(Leg::Dial, "linger-half-open", "3s").unwrap();
+    if lingers {
+        tunnel.accept.set(Leg::Accept, "linger-half-open", "3s").unwrap();
+        tunnel.dial.set(Leg::Dial, "linger-half-open", "3s").unwrap();
+    }
     let client = TcpStream::connect(tunnel.listen).await.unwrap();
     let (accept, peer) = ours.accept().await.unwrap();
     let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
@@ -57,11 +59,31 @@ async fn begin(protocol: Protocol) -> Carried {
     Carried { relay, flow, client, far }
 }
 
+#[tokio::test]
+async fn without_a_linger_a_half_open_flow_stays_for_a_year() {
+    for protocol in [Protocol::Tcp, Protocol::Ftp] {
+        let Carried { relay, flow, client, far } = begin(protocol, false).await;
+        pause();
+        SockRef::from(&client).shutdown(Shutdown::Write).unwrap();
+        assert_eq!(read(&far).await, 0, "FIN");
+        // A linger would look after each step.
+        for _month in 0..12 {
+            advance(Duration::from_secs(31 * 86_400)).await;
+        }
+        pass(&far, &client).await;
+        SockRef::from(&far).shutdown(Shutdown::Write).unwrap();
+        assert_eq!(read(&client).await, 0, "FIN");
+        flow.await.unwrap();
+        assert_eq!(relay.counters.finished.load(Relaxed), 1, "{protocol:?}");
+        resume();
+    }
+}
+
 /// The time runs from the FIN, and not from the last byte before it.
 #[tokio::test]
 async fn a_flow_that_was_silent_before_its_fin_has_the_whole_linger() {
     for protocol in [Protocol::Tcp, Protocol::Ftp] {
-        let Carried { relay, flow, client, far } = begin(protocol).await;
+        let Carried { relay, flow, client, far } = begin(protocol, true).await;
         pause();
         let (done, waits) = channel::<()>();
         let still = tokio::task::spawn_blocking(move || waits.recv());
@@ -80,7 +102,7 @@ async fn a_flow_that_was_silent_before_its_fin_has_the_whole_linger() {
 
 #[tokio::test]
 async fn every_byte_starts_the_linger_of_a_half_open_flow_again() {
-    let Carried { relay, flow, client, far } = begin(Protocol::Tcp).await;
+    let Carried { relay, flow, client, far } = begin(Protocol::Tcp, true).await;
     pause();
     // While a blocking task runs, the clock moves only when it is told to (tokio::time::pause).
     let (done, waits) = channel::<()>();
