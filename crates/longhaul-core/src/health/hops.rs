@@ -18,50 +18,58 @@ struct HopRule {
     applies: fn(&HopFacts) -> Option<Duration>,
     /// Writes the problem. `None` if a rule about all next hops of the tunnel tells it.
     write: Option<fn(&HopFacts) -> String>,
+    /// Writes in a few words how the hop fails, for a column of it.
+    short: Option<fn(&HopFacts) -> String>,
 }
 
-/// The rules. If several write a problem about a hop, the first one does.
+/// The rules. If several write a problem about a hop, the first one does. The same of the few words.
 const HOP_RULES: &[HopRule] = &[
     HopRule {
         health: Health::Broken,
         applies: |hop| is(hop, Availability::Down).then_some(hop.choice.age),
         write: Some(|hop| format!("{} is down by its checks{}", hop.next_hop, last_failure(hop))),
+        short: Some(failing),
     },
     HopRule {
         health: Health::Doubtful,
         applies: |hop| is(hop, Availability::Ejected).then(|| failing_for(hop)),
         write: Some(|hop| format!("{} is ejected: {}", hop.next_hop, failed_dials(hop))),
+        short: Some(failing),
     },
     HopRule {
         health: Health::Doubtful,
         applies: |hop| (hop.choice.failures >= EJECT_AFTER).then(|| failing_for(hop)),
         write: Some(|hop| format!("{}: {}", hop.next_hop, failed_dials(hop))),
-    },
-    HopRule {
-        health: Health::Doubtful,
-        applies: |hop| hop.choice.stalled_for,
-        write: Some(|hop| {
-            let time = age(hop.choice.stalled_for.unwrap_or_default().as_secs_f64());
-            format!("{} has not answered any flow that carries bytes for {time}", hop.next_hop)
-        }),
+        short: Some(failing),
     },
     HopRule {
         health: Health::Failing,
         applies: |hop| (hop.choice.failures > 0).then(|| failing_for(hop)),
         write: None,
+        short: Some(failing),
+    },
+    HopRule {
+        health: Health::Doubtful,
+        applies: |hop| hop.choice.stalled_for,
+        write: Some(|hop| {
+            format!("{} has not answered any flow that carries bytes for {}", hop.next_hop, stalled_for(hop))
+        }),
+        short: Some(|hop| format!("no answer to its flows for {}", stalled_for(hop))),
     },
     HopRule {
         health: Health::Broken,
         applies: |hop| outage(hop).filter(|(name, _)| !name.has_address).map(|(_, outage)| outage.age),
         write: None,
+        short: None,
     },
-    HopRule { health: Health::Failing, applies: |hop| Some(outage(hop)?.1.age), write: None },
-    HopRule { health: Health::Doubtful, applies: |hop| Some(absence(hop)?.age), write: None },
-    HopRule { health: Health::Unknown, applies: |hop| Some(check_refusal(hop)?.age), write: None },
+    HopRule { health: Health::Failing, applies: |hop| Some(outage(hop)?.1.age), write: None, short: None },
+    HopRule { health: Health::Doubtful, applies: |hop| Some(absence(hop)?.age), write: None, short: None },
+    HopRule { health: Health::Unknown, applies: |hop| Some(check_refusal(hop)?.age), write: None, short: None },
     HopRule {
         health: Health::Waiting,
         applies: |hop| is(hop, Availability::SlowStart).then_some(hop.choice.age),
         write: None,
+        short: None,
     },
 ];
 
@@ -74,12 +82,8 @@ pub fn of_hop(hop: &HopFacts) -> Health {
 /// Returns how and when the last dial or check of a next hop failed, and for how long none was good: `refused 2s ago, failing for
 /// 12s`. Or for how long its flows have had no answer. `None` if none of it is so.
 pub fn failure(hop: &HopFacts) -> Option<String> {
-    let fails = hop.choice.failures > 0 || is(hop, Availability::Down);
-    let long = |time: Duration| age(time.as_secs_f64());
-    let of_dials =
-        |last: &Noted| format!("{} {} ago, failing for {}", last.why, long(last.age), long(failing_for(hop)));
-    let failed = hop.last_failure.as_ref().filter(|_| fails).map(of_dials);
-    failed.or_else(|| Some(format!("no answer to its flows for {}", long(hop.choice.stalled_for?))))
+    let mut short = HOP_RULES.iter().filter_map(|rule| (rule.applies)(hop).and(rule.short));
+    short.next().map(|short| short(hop))
 }
 
 /// Returns the problems of single next hops, or the one problem that all are down.
@@ -183,6 +187,17 @@ fn failing_for(hop: &HopFacts) -> Duration {
 
 fn failed_dials(hop: &HopFacts) -> String {
     format!("its last {} dials failed{}", hop.choice.failures, last_failure(hop))
+}
+
+/// Returns how and when the last dial or check of `hop` failed, and for how long none was good.
+fn failing(hop: &HopFacts) -> String {
+    let last =
+        hop.last_failure.as_ref().map(|Noted { why, age: time }| format!("{why} {} ago, ", age(time.as_secs_f64())));
+    format!("{}failing for {}", last.unwrap_or_default(), age(failing_for(hop).as_secs_f64()))
+}
+
+fn stalled_for(hop: &HopFacts) -> String {
+    age(hop.choice.stalled_for.unwrap_or_default().as_secs_f64())
 }
 
 /// Returns why the last dial or check of `hop` failed, and its age, after a blank: ` (refused 3s ago)`. Empty if none has.

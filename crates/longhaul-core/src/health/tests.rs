@@ -200,7 +200,7 @@ fn failed_dials_are_a_problem_and_doubtful_if_no_next_hop_is_left() {
         [&two, &ejected, &down].map(refused),
         ["5s", "5s", "1m00s"].map(|time| Some(format!("refused 3s ago, failing for {time}")))
     );
-    assert_eq!((refused(&up("f:1")), failure(&three)), (None, None));
+    assert_eq!((refused(&up("f:1")), failure(&three)), (None, Some("failing for 5s".into())));
 }
 
 #[test]

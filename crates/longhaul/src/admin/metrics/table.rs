@@ -212,12 +212,10 @@ fn legs() -> Vec<Metric> {
 }
 
 fn next_hops() -> Vec<Metric> {
-    let up = Metric::hop(
-        "longhaul_next_hop_up",
-        "0 while the hop is ejected or down, its last dials failed, it answers none of its flows, or its name has no address; \
-         else 1.",
-        |hop| whole(hop.health < Health::Doubtful),
-    );
+    let up =
+        Metric::hop("longhaul_next_hop_up", "0 while the health of the hop is doubtful or broken, else 1.", |hop| {
+            whole(hop.health < Health::Doubtful)
+        });
     std::iter::once(up).chain(HOPS.iter().filter_map(Metric::of_hop)).collect()
 }
 
