@@ -10,7 +10,8 @@
 //! decide. A header and what follows it are two questions, the second one about the bytes behind the header.
 
 use crate::proxy_header::{self, Accepts, Bad, Header};
-use crate::wire::probe::{self, Fault};
+use crate::wire::{PrefaceFault, probe};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// The kind of a preface, with its fields. A new kind is a variant here, a row of `ROWS`, and what answers it.
@@ -24,17 +25,30 @@ pub enum PrefaceKind {
 struct Row {
     /// Its first bytes. A connection is of this kind if and only if it begins with them.
     magic: &'static [u8; MAGIC_BYTES],
+    /// Its maximum length in bytes.
+    max_bytes: usize,
     /// Reads a preface from bytes that begin with the magic. `None`: it is not whole.
-    read: fn(&[u8]) -> Result<Option<PrefaceKind>, Fault>,
+    read: fn(&[u8]) -> Result<Option<PrefaceKind>, PrefaceFault>,
 }
 
-const ROWS: &[Row] = &[Row { magic: &probe::MAGIC, read: |bytes| Ok(probe::read(bytes)?.map(PrefaceKind::Probe)) }];
+const ROWS: &[Row] = &[Row {
+    magic: &probe::MAGIC,
+    max_bytes: probe::LENGTH,
+    read: |bytes| Ok(probe::read(bytes)?.map(PrefaceKind::Probe)),
+}];
 
 /// Length of each magic in bytes.
 pub const MAGIC_BYTES: usize = 16;
 
 /// Maximum length of a preface in bytes.
-pub const MAX_PREFACE_BYTES: usize = probe::LENGTH;
+pub const MAX_PREFACE_BYTES: usize = {
+    let (mut max, mut row) = (0, 0);
+    while row < ROWS.len() {
+        max = if ROWS[row].max_bytes > max { ROWS[row].max_bytes } else { max };
+        row += 1;
+    }
+    max
+};
 
 /// Time in which a whole PROXY header must arrive, or the preface of an own probe. Both are sent at once, so this allows for four
 /// lost packets, which the kernel sends again after 1, 3, 7 and 15 s in the worst case. See [`Opening::or_slower`].
@@ -93,13 +107,28 @@ pub enum Found {
     /// A preface whose end is missing.
     Begun,
     /// A preface that cannot be used.
-    Bad(Fault),
+    Bad(PrefaceFault),
     /// The payload of an ordinary client.
     Payload,
     /// The connection ended without a byte.
     Ended,
     /// Nothing has come in time, or too little to tell.
     Undecided,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Found::Header(_) => f.write_str("a PROXY header"),
+            Found::NoHeader(bad) => bad.fmt(f),
+            Found::Preface(_) => f.write_str("a preface"),
+            Found::Begun => f.write_str("a preface whose end is missing"),
+            Found::Bad(fault) => write!(f, "a preface with {fault}"),
+            Found::Payload => f.write_str("payload"),
+            Found::Ended => f.write_str("an end without a byte"),
+            Found::Undecided => f.write_str("too few bytes in time"),
+        }
+    }
 }
 
 impl Opening {
@@ -328,6 +357,18 @@ mod tests {
             // No text begins like this, so that no line of an ordinary client waits.
             assert!(std::str::from_utf8(&row.magic[..1]).is_err());
         }
+    }
+
+    #[test]
+    fn a_preface_that_cannot_be_used_is_told_in_words() {
+        let told = |at: usize, byte| {
+            let mut bytes = Preface { hops: 1, echo_bytes: 0, nonce: [7; 16] }.bytes();
+            bytes[at] = byte;
+            super::preface(&bytes).unwrap().to_string()
+        };
+        let told = [told(16, 2), told(20, 9), Found::Begun.to_string()];
+        let words = ["with the unknown version 2", "with a wrong checksum", "whose end is missing"];
+        assert_eq!(told, words.map(|words| format!("a preface {words}")));
     }
 
     /// The first bytes of clients: none of them is held back.

@@ -30,6 +30,8 @@
 //! A length that begins with the magic's bytes would be 64,876 (2 bytes, big-endian), 4.2 GB (4 bytes, big-endian) or 1.8 GB
 //! (4 bytes, little-endian), each followed by `nghaul`.
 
+use super::PrefaceFault;
+
 /// The first bytes of a probe. CR, LF, SUB and NUL make the magic unlike any line of text.
 pub const MAGIC: [u8; 16] = *b"\xfdlonghaul\r\n\x1a\0v?\xfe";
 
@@ -59,35 +61,24 @@ pub struct Preface {
     pub nonce: Nonce,
 }
 
-/// Why a preface cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// It is of another version.
-    Version(u8),
-    /// Its checksum is wrong.
-    Checksum,
-    /// A field is out of range.
-    Range,
-}
-
 /// Reads the preface in `first`, the bytes of a connection that begins with [`MAGIC`]. Returns `None` if it is not whole. More bytes
 /// never change another result.
 ///
 /// # Errors
 /// It cannot be used.
-pub fn read(first: &[u8]) -> Result<Option<Preface>, Fault> {
+pub fn read(first: &[u8]) -> Result<Option<Preface>, PrefaceFault> {
     match first.get(16) {
         Some(&VERSION) => first.first_chunk().map(Preface::parse).transpose(),
-        Some(&other) => Err(Fault::Version(other)),
+        Some(&other) => Err(PrefaceFault::Version(other)),
         None => Ok(None),
     }
 }
 
 impl Preface {
-    fn parse(bytes: &[u8; LENGTH]) -> Result<Preface, Fault> {
+    fn parse(bytes: &[u8; LENGTH]) -> Result<Preface, PrefaceFault> {
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if word(44) != crc32c::crc32c(&bytes[..44]) {
-            return Err(Fault::Checksum);
+            return Err(PrefaceFault::Checksum);
         }
         let mut nonce = Nonce::default();
         nonce.copy_from_slice(&bytes[24..40]);
@@ -95,7 +86,7 @@ impl Preface {
         let is_zero = bytes[18..20] == [0; 2] && word(40) == 0;
         match is_zero && preface.hops <= MAX_HOPS && preface.echo_bytes <= MAX_ECHO_BYTES {
             true => Ok(preface),
-            false => Err(Fault::Range),
+            false => Err(PrefaceFault::Range),
         }
     }
 
@@ -136,7 +127,7 @@ pub(crate) mod tests {
         fn one_changed_byte_is_found(preface in preface(), at in 17..LENGTH, flip in 1u8..) {
             let mut bytes = preface.bytes();
             bytes[at] ^= flip;
-            prop_assert_eq!(read(&bytes), Err(Fault::Checksum));
+            prop_assert_eq!(read(&bytes), Err(PrefaceFault::Checksum));
         }
     }
 
@@ -144,10 +135,10 @@ pub(crate) mod tests {
     fn a_field_out_of_range_is_refused() {
         let good = Preface { hops: 0, echo_bytes: 0, nonce: [7; 16] };
         for bad in [Preface { hops: MAX_HOPS + 1, ..good }, Preface { echo_bytes: MAX_ECHO_BYTES + 1, ..good }] {
-            assert_eq!(read(&bad.bytes()), Err(Fault::Range));
+            assert_eq!(read(&bad.bytes()), Err(PrefaceFault::Range));
         }
         let mut later = good.bytes();
         later[16] = 2;
-        assert_eq!(read(&later[..17]), Err(Fault::Version(2)), "without the rest");
+        assert_eq!(read(&later[..17]), Err(PrefaceFault::Version(2)), "without the rest");
     }
 }

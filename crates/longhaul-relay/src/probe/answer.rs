@@ -30,7 +30,7 @@ use crate::state::probes::Place;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
-use longhaul_core::opening::{Asks, Found, PrefaceKind};
+use longhaul_core::opening::{Asks, Found, MAX_PREFACE_BYTES, PrefaceKind};
 use longhaul_core::sources::Source;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
 use longhaul_core::wire::probe::{LENGTH, Preface};
@@ -94,13 +94,15 @@ pub(crate) enum Answered {
 pub(crate) async fn answer(legs: &Legs<'_>, found: Found, bytes: usize) -> Answered {
     legs.flow.note_probe();
     let why = match found {
-        Found::Preface(PrefaceKind::Probe(preface)) if bytes == LENGTH => return answer_probe(legs, &preface).await,
-        // The prober sends no byte behind it before the report.
-        Found::Preface(PrefaceKind::Probe(preface)) => format!("Preface({preface:?})"),
-        _ => format!("{found:?}"),
+        Found::Preface(kind) => match kind {
+            PrefaceKind::Probe(preface) if bytes == LENGTH => return answer_probe(legs, &preface).await,
+            // The prober sends no byte behind it before the report.
+            PrefaceKind::Probe(_) => "a preface with bytes behind it".into(),
+        },
+        found => found.to_string(),
     };
     let refusal = async {
-        refused(legs.relay, legs.flow, &format!("bad preface of {bytes} bytes: {why}"));
+        refused(legs.relay, legs.flow, &format!("{why} ({bytes} bytes)"));
         How::ProbeRefused
     };
     Answered::Ended(end_dial_leg(legs, refusal).await)
@@ -247,8 +249,10 @@ async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
 
 /// Waits a moment for the first bytes on `accept`. Returns the preface if they are that of a probe, and leaves them where they are.
 pub(crate) async fn peek_probe(accept: &Stream) -> Option<Preface> {
-    match peek::peek(accept, peek::ask(Asks::BesideDial), &mut [0; LENGTH]).await {
-        Ok((Found::Preface(PrefaceKind::Probe(preface)), _)) => Some(preface),
+    match peek::peek(accept, peek::ask(Asks::BesideDial), &mut [0; MAX_PREFACE_BYTES]).await {
+        Ok((Found::Preface(kind), _)) => match kind {
+            PrefaceKind::Probe(preface) => Some(preface),
+        },
         _ => None,
     }
 }

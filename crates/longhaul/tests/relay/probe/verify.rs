@@ -384,6 +384,7 @@ fn a_bad_preface_is_reset_and_never_reaches_the_final_host() {
     for (bytes, _) in seen.join().unwrap() {
         assert_eq!(bytes, b"");
     }
+    assert_eq!(relay.wait_log("probe refused")["why"], "a preface with bytes behind it (52 bytes)");
     let counters = relay.counters();
     assert_eq!((&counters["probes_refused"], &counters["probes"]), (&bad.len().into(), &0.into()));
     wait_until("every flow has ended", || relay.counters()["refused_probe_flows"] == bad.len());
