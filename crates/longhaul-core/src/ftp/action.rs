@@ -53,7 +53,8 @@ pub enum Opening {
     /// the client.
     ForClient,
     /// The client's end of the latest one, before the server gets the transfer. Its address is not told. The caller may take its time: until
-    /// its answer, [`Data::is_arriving`](super::Data::is_arriving). If the server refuses the transfer, it closes this end.
+    /// its answer, [`Data::is_arriving`](super::Data::is_arriving). If the transfer does not take this end, the next one to the same
+    /// address does, unless the client has closed it.
     Client,
 }
 
@@ -78,6 +79,13 @@ pub struct Transfer {
     pub verb: &'static str,
     /// Its argument: printable, at most 255 bytes, empty if there is none.
     pub name: String,
+}
+
+impl Transfer {
+    /// Whether the client sends a file.
+    pub fn is_upload(&self) -> bool {
+        matches!(self.verb, "STOR" | "APPE" | "STOU")
+    }
 }
 
 /// The output of a session: bytes and actions.

@@ -67,7 +67,7 @@ impl Dialogue {
                 self.due.answered();
             }
             None => {
-                if BEGINNINGS.contains(&&code) || code == *TRANSFERRED && self.due.has_transfer() {
+                if BEGINNINGS.contains(&&code) || TRANSFERRED.contains(&&code) && self.due.has_transfer() {
                     out.actions.push_back(Action::Begin);
                 }
                 let ended = self.due.reply(code);
@@ -76,8 +76,8 @@ impl Dialogue {
                     Ended::WithoutData if self.is_opened => out.actions.push_back(Action::LacksData),
                     _ => {}
                 }
-                if self.client == ClientEnd::Dialled && matches!(ended, Ended::Refused | Ended::WithoutData) {
-                    // The caller closes it.
+                if self.client == ClientEnd::Dialled && ended != Ended::No {
+                    // The caller looks at it before the next transfer.
                     self.client = ClientEnd::Due;
                 }
             }
@@ -231,7 +231,7 @@ const PASSIVE: &Code = b"227";
 const EXTENDED_PASSIVE: &Code = b"229";
 /// RFC 2228: security data exchange complete.
 const AUTH_ACCEPTED: &Code = b"234";
-/// RFC 959 5.4: the last reply to a transfer. A server may leave out that it begins.
-const TRANSFERRED: &Code = b"226";
+/// RFC 959 5.4: the last replies to a transfer. A server may leave out that it begins.
+const TRANSFERRED: &[&Code] = &[b"226", b"250"];
 /// RFC 959 5.4: the last replies to a transfer and to ABOR. PASV never has them, but they may come late.
 const LATE: &[&Code] = &[b"225", b"226", b"250", b"426"];

@@ -94,6 +94,9 @@ pub struct Data {
     /// Whether the server's data connection has come, and the client does not have it yet. A reply must not overtake it: curl takes a
     /// transfer for failed whose last reply comes before the data connection.
     pub is_arriving: bool,
+    /// Whether the client's data connection has come, and the server does not have it yet. A command must not overtake it: pyftpdlib
+    /// closes its passive port at QUIT.
+    pub is_leaving: bool,
 }
 
 impl Session {
@@ -170,7 +173,9 @@ impl Session {
     pub fn wants(&self, side: Side) -> bool {
         let half = &self.halves[side];
         let is_held_up = match side {
-            Side::Client => self.rewriter.is_waiting() || self.out.to.client.len() > MAX_UNTAKEN,
+            Side::Client => {
+                self.rewriter.is_waiting() || self.data.is_leaving || self.out.to.client.len() > MAX_UNTAKEN
+            }
             Side::Server => self.data.is_arriving,
         };
         let is_done = half.has_fin || self.is_over(side);
@@ -291,7 +296,7 @@ impl Session {
         if std::mem::take(&mut self.may_have_turn) && self.take_turn(now) {
             return true;
         }
-        let takes_client = !self.rewriter.is_waiting();
+        let takes_client = !self.rewriter.is_waiting() && !self.data.is_leaving;
         takes_client && self.take(Side::Client, now) || !self.data.is_arriving && self.take(Side::Server, now)
     }
 

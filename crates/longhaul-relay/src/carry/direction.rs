@@ -179,7 +179,8 @@ impl<'a> Direction<'a> {
                 }
                 Step::Fin => {
                     self.rest();
-                    ready!(self.legs.flow.client.poll_before_fin(self.source, cx));
+                    let may_end = self.legs.flow.client.poll_before_fin(source, self.pump.moved(), cx);
+                    ready!(may_end).map_err(source_broke)?;
                     shutdown(self.sink()).map_err(sink_broke)?;
                     self.pump.finned();
                     self.legs.flow.passed_fin(self.source);

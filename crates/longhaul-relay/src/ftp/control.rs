@@ -167,7 +167,12 @@ impl<'a> Control<'a> {
             let up = self.poll_way(Leg::Accept, cx);
             let down = self.poll_way(Leg::Dial, cx);
             if up.is_pending() && down.is_pending() {
-                self.pass.send_replace(if self.session.wants(Side::Client) { Pass::Done } else { Pass::HeldUp });
+                self.pass.send_replace(match self.session.wants(Side::Client) {
+                    true => Pass::Done,
+                    // Not for long, and not for the end of an upload.
+                    false if self.data.is_leaving() => Pass::Busy,
+                    false => Pass::HeldUp,
+                });
                 let is_early = self.timeout().is_some_and(|next| timeout.is_none_or(|timeout| next < timeout));
                 return if is_early { Poll::Ready(None) } else { Poll::Pending };
             }

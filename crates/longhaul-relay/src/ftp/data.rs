@@ -1,11 +1,13 @@
 //! The data connections that a session asks for: opens their listeners, or dials both sides.
 
 use super::commands::{Commands, Pass};
-use super::data_listener::{DataListener, Listener, Listening, NewFlow, Prepared, register, tell_unused};
+use super::data_listener::{DataListener, Listening, NewFlow, Prepared, has_come, register, tell_unused};
 use super::fetch::{self, Fetch};
 use super::meeting::{Awaited, Meeting};
 use super::places::{Place, Places};
 use super::ports;
+use crate::leg::stream::Stream;
+use crate::leg::talk::poll_look;
 use crate::live::data_peer::TransferFacts;
 use crate::lock::lock;
 use crate::state::legs::Legs;
@@ -15,13 +17,15 @@ use longhaul_config::options::{Leg, key};
 use longhaul_config::{Check, Ftp, NextHop, Protocol, Tunnel};
 use longhaul_core::ftp::{Data, Ends, Opening, Refused, Rules, Side};
 use longhaul_core::next_hop::POLICIES;
-use longhaul_sys::activation;
+use longhaul_sys::splice;
+use socket2::Socket;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll};
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 use tracing::warn;
 
@@ -41,6 +45,8 @@ pub(super) struct DataConnections {
     latest: Option<Open>,
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
+    /// The dial to the server for the client's.
+    leaving: Option<Dialling>,
     /// The client's end of the latest one in active mode: where it is, and how it is dialled.
     client: Option<(SocketAddr, Arc<Tunnel>)>,
     /// The dial to it before the transfer.
@@ -54,6 +60,8 @@ pub(super) struct DataConnections {
 /// A data connection whose flow has not begun.
 struct Open {
     source: Source,
+    /// Becomes true when the server says that the transfer begins.
+    begins: watch::Sender<bool>,
     /// [`DataListener::serve`], [`Fetch::serve`] or [`Meeting::serve`]. Not a task of its own, which would end later than the next one needs its port,
     /// its place and its descriptor.
     serving: Pin<Box<dyn Future<Output = Option<watch::Receiver<bool>>> + Send>>,
@@ -61,12 +69,12 @@ struct Open {
 
 /// Where a data connection comes from.
 enum Source {
-    /// From the client, to a listener.
-    Client,
-    /// From the server, to this listener.
-    Server(Listener),
-    /// From the server, by a dial. The value becomes true when the transfer begins.
-    Fetched(watch::Sender<bool>),
+    /// From the client, to this listener, which is gone when the client has come.
+    Client(Weak<AsyncFd<Socket>>),
+    /// From the server, likewise.
+    Server(Weak<AsyncFd<Socket>>),
+    /// From the server, by a dial.
+    Fetched,
     /// From both, to these listeners.
     Both(Awaited),
 }
@@ -114,6 +122,7 @@ impl DataConnections {
             commands: Commands::new(legs, pass),
             latest: None,
             arriving: None,
+            leaving: None,
             client: None,
             calling: None,
             facts: Arc::default(),
@@ -129,12 +138,13 @@ impl DataConnections {
     /// Returns what the session needs to know of them.
     pub(super) fn state(&self) -> Data {
         let come = self.places.taken().saturating_sub(usize::from(self.latest.is_some()));
-        let from = |open: &Open| if let Source::Client = open.source { Side::Client } else { Side::Server };
+        let from = |open: &Open| if let Source::Client(_) = open.source { Side::Client } else { Side::Server };
         Data {
             come,
             awaited: self.latest.as_ref().map(from),
             has_room: come < usize::from(DATA_CONNECTIONS),
             is_arriving: self.is_arriving(),
+            is_leaving: self.is_leaving(),
         }
     }
 
@@ -146,6 +156,7 @@ impl DataConnections {
     /// Serves the listener that waits, until it has to wait or its data connection has come, and looks at the dials. Returns how
     /// [`Opening::Client`] ended, once it has.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Result<SocketAddr, String>> {
+        self.look_at_kept(cx);
         let called = match &mut self.calling {
             None => None,
             // The server's connection waits, so that the client is not dialled twice.
@@ -157,27 +168,47 @@ impl DataConnections {
         self.calling = None;
         if let Some(open) = &mut self.latest {
             if let Poll::Ready(came) = open.serving.as_mut().poll(cx) {
-                let dialling = came.filter(|_| !matches!(open.source, Source::Client)).map(dialling);
-                self.arriving = dialling.or(self.arriving.take());
+                let dial = if let Source::Client(_) = open.source { &mut self.leaving } else { &mut self.arriving };
+                *dial = came.map(dialling).or(dial.take());
                 self.latest = None;
             }
         }
-        if self.arriving.as_mut().is_some_and(|dialling| dialling.as_mut().poll(cx).is_ready()) {
-            self.arriving = None;
+        for dial in [&mut self.arriving, &mut self.leaving] {
+            if dial.as_mut().is_some_and(|dialling| dialling.as_mut().poll(cx).is_ready()) {
+                *dial = None;
+            }
         }
         called
     }
 
+    /// Closes the client's end that an earlier transfer has left if the client has closed it, too. It is then dialled anew.
+    fn look_at_kept(&self, cx: &mut Context<'_>) {
+        let mut facts = self.facts();
+        if let (true, Some((stream, _))) = (facts.is_kept, &facts.client) {
+            if let Poll::Ready(Ok(0) | Err(_)) = poll_look(stream, cx) {
+                (facts.client, facts.is_kept) = (None, false);
+            }
+        }
+    }
+
     /// Whether the server's data connection has come, and is not yet dialled to the client.
     fn is_arriving(&self) -> bool {
-        let has_come = |open: &Open| match &open.source {
-            Source::Client => false,
-            // The runtime may tell this later than a reply. A failure means no memory; nothing waits for that.
-            Source::Server(listener) => activation::has_connection(listener.as_fd()).unwrap_or(false),
-            Source::Fetched(begins) => *begins.borrow(),
+        let is_coming = |open: &Open| match &open.source {
+            Source::Client(_) => false,
+            Source::Server(listener) => has_come(listener).unwrap_or_else(|| *open.begins.borrow()),
+            Source::Fetched => *open.begins.borrow(),
             Source::Both(awaited) => awaited.have_come(),
         };
-        self.calling.is_some() || self.arriving.is_some() || self.latest.as_ref().is_some_and(has_come)
+        self.calling.is_some() || self.arriving.is_some() || self.latest.as_ref().is_some_and(is_coming)
+    }
+
+    /// Whether the client's data connection has come, and is not yet dialled to the server.
+    pub(super) fn is_leaving(&self) -> bool {
+        let has_come = |open: &Open| match &open.source {
+            Source::Client(listener) => has_come(listener) == Some(true),
+            Source::Server(_) | Source::Fetched | Source::Both(_) => false,
+        };
+        self.leaving.is_some() || self.latest.as_ref().is_some_and(has_come)
     }
 
     /// Returns the tunnel of a data connection from this side to `to`: the control connection's, turned round if the server
@@ -282,6 +313,10 @@ impl DataConnections {
     fn call(&mut self, client: SocketAddr, tunnel: Arc<Tunnel>) -> Calling {
         let (relay, facts, arriving) = (self.relay.clone(), self.facts.clone(), self.arriving.take());
         let has_begun = self.latest.is_none();
+        if let Some(open) = &self.latest {
+            // The one before is over.
+            open.begins.send_replace(false);
+        }
         Box::pin(async move {
             if has_begun {
                 if let Some(arriving) = arriving {
@@ -289,36 +324,49 @@ impl DataConnections {
                 }
                 return lock(&facts).undialled.clone().map_or(Ok(client), Err);
             }
-            let stream =
-                fetch::dial(&relay, &tunnel, client).await.map_err(|failure| format!("{client}: {failure}"))?;
-            lock(&facts).client = Some((stream, client));
+            let kept = lock(&facts).client.take().filter(|(stream, _)| is_idle(stream));
+            let is_kept = kept.is_some();
+            let met = match kept {
+                Some(met) => met,
+                None => {
+                    let dialled = fetch::dial(&relay, &tunnel, client).await;
+                    (dialled.map_err(|failure| format!("{client}: {failure}"))?, client)
+                }
+            };
+            let mut facts = lock(&facts);
+            (facts.client, facts.is_kept) = (Some(met), is_kept);
             Ok(client)
         })
     }
 
-    /// Begins the next one. Closes what waits for the one before. Returns its place.
-    fn begin_next(&mut self) -> Result<Place, String> {
-        (self.latest, self.facts, self.client) = (None, Arc::default(), None);
+    /// Begins the next one, for a client in active mode at `client`. Closes what waits for the one before, but not the connection with
+    /// the same client: it may be in the queue of a listener that the client keeps. Returns its place.
+    fn begin_next(&mut self, client: Option<SocketAddr>) -> Result<Place, String> {
+        let kept = self.facts().client.take().filter(|(_, kept)| client == Some(*kept));
+        let facts = TransferFacts { is_kept: kept.is_some(), client: kept, ..TransferFacts::default() };
+        (self.latest, self.facts, self.client) = (None, Arc::new(Mutex::new(facts)), None);
         self.places.one()
     }
 
     fn open_listener(&mut self, accept_from: Side, dial: SocketAddr) -> Result<(Open, SocketAddr), String> {
-        let place = self.begin_next()?;
+        let place = self.begin_next(Some(dial).filter(|_| accept_from == Side::Server))?;
         let tunnel = Arc::new(self.data_tunnel(accept_from, dial));
         let (data_listener, address) = self.listen(accept_from, &tunnel)?;
+        let listener = Arc::downgrade(&data_listener.listener);
         let source = match accept_from {
-            Side::Client => Source::Client,
+            Side::Client => Source::Client(listener),
             Side::Server => {
                 self.client = Some((dial, tunnel.clone()));
-                Source::Server(data_listener.listener.clone())
+                Source::Server(listener)
             }
         };
+        let (begins, has_begun) = watch::channel(false);
         let prepared = self.prepare(accept_from, tunnel, place);
-        Ok((Open { source, serving: Box::pin(data_listener.serve(prepared)) }, address))
+        Ok((Open { source, begins, serving: Box::pin(data_listener.serve(prepared, has_begun)) }, address))
     }
 
     fn join(&mut self, server: SocketAddr, client: SocketAddr) -> Result<(Open, SocketAddr), String> {
-        let place = self.begin_next()?;
+        let place = self.begin_next(Some(client))?;
         let from_server = Arc::new(self.data_tunnel(Side::Server, client));
         self.client = Some((client, from_server.clone()));
         let (begins, has_begun) = watch::channel(false);
@@ -328,17 +376,18 @@ impl DataConnections {
             server,
             begins: has_begun,
         };
-        Ok((Open { source: Source::Fetched(begins), serving: Box::pin(fetch.serve()) }, client))
+        Ok((Open { source: Source::Fetched, begins, serving: Box::pin(fetch.serve()) }, client))
     }
 
     fn open_for_server(&mut self) -> Result<(Open, SocketAddr), String> {
-        let place = self.begin_next()?;
+        let place = self.begin_next(None)?;
         let (from_server, address) = self.listen(Side::Server, &self.half_tunnel(Side::Server))?;
         let (open, from_client) = oneshot::channel();
         let source = Source::Both(Awaited::new(&from_server.listener, open));
         let prepared = self.prepare(Side::Client, Arc::new(self.half_tunnel(Side::Client)), place);
         let meeting = Meeting { from_server, from_client };
-        Ok((Open { source, serving: Box::pin(meeting.serve(prepared)) }, address))
+        let begins = watch::Sender::default();
+        Ok((Open { source, begins, serving: Box::pin(meeting.serve(prepared)) }, address))
     }
 
     fn open_for_client(&mut self) -> Result<SocketAddr, String> {
@@ -350,10 +399,10 @@ impl DataConnections {
         Ok(address)
     }
 
-    /// Begins the flow of a joined connection.
+    /// Begins the flow of the latest one, if it waits for that.
     pub(super) fn begin(&self) {
-        if let Some(Open { source: Source::Fetched(begins), .. }) = &self.latest {
-            begins.send_replace(true);
+        if let Some(open) = &self.latest {
+            open.begins.send_replace(true);
         }
     }
 
@@ -362,19 +411,24 @@ impl DataConnections {
         lock(&self.facts)
     }
 
-    /// Notes that the server has refused the transfer. Closes the client's end.
+    /// Notes that the server has refused the transfer.
     pub(super) fn refused_transfer(&self) {
         let mut facts = self.facts();
-        (facts.is_refused, facts.client) = (true, None);
+        (facts.is_refused, facts.is_kept) = (true, facts.client.is_some());
     }
 
-    /// Notes that the server says that the transfer does not have the latest one. Closes the client's end.
+    /// Notes that the server says that the transfer does not have the latest one. Closes the client's end if the transfer had begun, because
+    /// the client may wait for its bytes.
     pub(super) fn lacks_data(&self) {
-        self.facts().client = None;
+        let has_begun = self.latest.as_ref().is_none_or(|open| *open.begins.borrow());
+        let mut facts = self.facts();
+        facts.client = facts.client.take().filter(|_| !has_begun);
+        facts.is_kept = facts.client.is_some();
+        drop(facts);
         let listener = self.latest.as_ref().and_then(|open| match &open.source {
-            Source::Server(listener) => Some(listener.clone()),
+            Source::Server(listener) => listener.upgrade(),
             Source::Both(awaited) => awaited.server.upgrade(),
-            Source::Client | Source::Fetched(_) => None,
+            Source::Client(_) | Source::Fetched => None,
         });
         let address = listener.and_then(|listener| listener.get_ref().local_addr().ok()?.as_socket());
         if let Some(address) = address {
@@ -407,6 +461,11 @@ impl Drop for DataConnections {
 /// Stands for the port of a peer that names none, but connects. RFC 959 3.2: the port of the server's end in active mode.
 const DATA_PORT: u16 = 20;
 
+/// Whether a connection with a client can still serve a transfer: neither its end is here, nor a byte of an earlier upload.
+fn is_idle(client: &Stream) -> bool {
+    splice::peek(client, &mut [0]).is_err_and(|err| err.kind() == ErrorKind::WouldBlock)
+}
+
 /// Returns a future that is ready when the dial has connected, or its flow has ended.
 fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
     Box::pin(async move { drop(dialled.wait_for(|has_dialled| *has_dialled).await) })
@@ -416,7 +475,7 @@ fn dialling(mut dialled: watch::Receiver<bool>) -> Dialling {
 mod tests {
     use super::*;
     use crate::leg::stream;
-    use std::io::{ErrorKind, Read};
+    use std::io::Read;
     use std::net::TcpListener;
     use std::time::Duration;
     use tokio::time::timeout;
@@ -448,7 +507,7 @@ mod tests {
             let for_client = data.open(Opening::ForClient).unwrap().unwrap();
             let (first, second) =
                 if comes_first == Side::Client { (for_client, for_server) } else { (for_server, for_client) };
-            let awaits = Data { come: 0, awaited: Some(Side::Server), has_room: true, is_arriving: false };
+            let awaits = Data { awaited: Some(Side::Server), has_room: true, ..Data::default() };
             assert_eq!(data.state(), awaits);
             let _first = std::net::TcpStream::connect(first).unwrap();
             assert!(!data.is_arriving());
@@ -464,13 +523,27 @@ mod tests {
         assert!(data.is_arriving());
     }
 
+    /// A server may need long for the file, and the client may leave meanwhile.
+    #[tokio::test]
+    async fn the_connection_with_a_client_has_keepalive_before_its_flow_begins() {
+        let mut data = data_connections();
+        let client = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (accept_from, dial) = (Side::Server, client.local_addr().unwrap());
+        data.open(Opening::Listener { accept_from, dial }).unwrap().unwrap();
+        assert!(data.open(Opening::Client).is_none());
+        data.calling.take().unwrap().await.unwrap();
+        let (stream, _) = data.facts().client.take().unwrap();
+        let socket = socket2::SockRef::from(&stream);
+        assert_eq!((socket.keepalive().unwrap(), socket.tcp_keepalive_time().unwrap().as_secs()), (true, 60));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_server_whose_transfer_does_not_begin_is_reset_after_ten_minutes() {
         let mut data = data_connections();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = SocketAddr::from(([127, 0, 0, 1], 40_000));
         data.open(Opening::Join { server: listener.local_addr().unwrap(), client }).unwrap().unwrap();
-        let Open { mut serving, source: _source } = data.latest.take().unwrap();
+        let Open { mut serving, begins: _begins, .. } = data.latest.take().unwrap();
         // The clock does not jump while a task is ready, so the dial has its time.
         for _ in 0..1000 {
             tokio::select! {

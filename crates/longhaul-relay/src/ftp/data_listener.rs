@@ -6,16 +6,19 @@ use super::ports;
 use crate::leg::accept_loop;
 use crate::leg::setup;
 use crate::leg::stream::{Stream, watched};
+use crate::leg::talk::poll_look;
 use crate::live::client::Client;
 use crate::live::data_peer::{BeforeFin, DataPeer, Met, TransferFacts};
 use crate::lock::lock;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_core::ftp::{Refused, Rules, Side};
-use longhaul_sys::SysError;
+use longhaul_sys::{SysError, activation};
 use socket2::Socket;
+use std::future::{pending, poll_fn};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -74,10 +77,19 @@ pub(super) struct DataListener {
 }
 
 impl DataListener {
-    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. Returns `None` if there is no data connection: see
-    /// [`DataListener::admitted`].
-    pub(super) async fn serve(self, prepared: Prepared) -> Option<watch::Receiver<bool>> {
+    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. If it is for a transfer whose client was dialled, it
+    /// waits until that begins, because the client's end must be there for the next one if the server refuses this one. Returns `None` if
+    /// there is no data connection: see [`DataListener::admitted`].
+    pub(super) async fn serve(
+        self,
+        prepared: Prepared,
+        begins: watch::Receiver<bool>,
+    ) -> Option<watch::Receiver<bool>> {
         let (accept, peer) = self.admitted().await?;
+        let has_client = lock(&prepared.facts).client.is_some();
+        if has_client {
+            begun(&accept, begins).await;
+        }
         Some(prepared.start(accept, peer, None))
     }
 
@@ -143,6 +155,25 @@ impl DataListener {
     }
 }
 
+/// Waits until the transfer begins: the server says so, or sends its first bytes on `accept`.
+async fn begun(accept: &Stream, mut begins: watch::Receiver<bool>) {
+    let sends = async {
+        match poll_fn(|cx| poll_look(accept, cx)).await {
+            Ok(1) => return,
+            // An empty file, or a transfer that will be refused.
+            Ok(_) => {}
+            Err(_) => accept.note_reset(),
+        }
+        pending().await
+    };
+    tokio::select! {
+        biased;
+        // The sender is dropped together with this future.
+        _ = begins.wait_for(|begins| *begins) => {}
+        () = sends => {}
+    }
+}
+
 /// Counts a data listener while it waits, and reports it if nobody comes. Dropping it means that the client has asked for
 /// another one, or that the control connection has ended.
 pub(super) struct Listening {
@@ -199,6 +230,12 @@ pub(super) fn tell_unused(relay: &Relay, tunnel: &ServedTunnel, address: SocketA
     }
 }
 
+/// Whether a connection has come to this data listener. `None`: it is closed. The runtime may tell this later than a reply.
+pub(super) fn has_come(listener: &Weak<AsyncFd<Socket>>) -> Option<bool> {
+    // A failure means no memory; nothing waits for that.
+    listener.upgrade().map(|listener| activation::has_connection(listener.as_fd()).unwrap_or(false))
+}
+
 /// Returns the time that a data connection from `side` has to come.
 pub(super) fn patience(side: Side) -> Duration {
     match side {
@@ -227,7 +264,6 @@ mod tests {
     use longhaul_config::Tunnel;
     use longhaul_config::options::LegOptions;
     use longhaul_core::ftp::{Ends, Mode};
-    use std::sync::Weak;
     use std::sync::atomic::Ordering::Relaxed;
 
     /// Returns a listener that waits for `side`, its address, and the rest of the data connection, in `places`.
@@ -270,7 +306,7 @@ mod tests {
         let [listeners, unused] = [&tunnel.counters.ftp_listeners_now, &tunnel.counters.ftp_unused];
         for (number, side, seconds) in [(1, Side::Client, 60), (2, Side::Server, 600)] {
             let (data_listener, address, prepared) = data_listener(&relay, &tunnel, &places, side);
-            let mut serving = Box::pin(data_listener.serve(prepared));
+            let mut serving = Box::pin(data_listener.serve(prepared, watch::channel(false).1));
             let early = timeout(Duration::from_secs(seconds - 1), &mut serving).await;
             assert!(early.is_err() && places.taken() == 1 && listeners.load(Relaxed) == 1);
             timeout(Duration::from_secs(2), serving).await.unwrap();
@@ -285,7 +321,7 @@ mod tests {
         let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
         for (side, unused) in [(Side::Server, 0), (Side::Client, 1)] {
             let (data_listener, _, prepared) = data_listener(&relay, &tunnel, &Places::new(tunnel.clone()), side);
-            drop(data_listener.serve(prepared));
+            drop(data_listener.serve(prepared, watch::channel(false).1));
             assert_eq!(tunnel.counters.ftp_unused.load(Relaxed), unused);
             assert_eq!(tunnel.counters.ftp_listeners_now.load(Relaxed), 0);
         }

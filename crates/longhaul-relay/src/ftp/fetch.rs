@@ -11,6 +11,7 @@ use super::data_listener::{Prepared, patience};
 use crate::leg::stream::Stream;
 use crate::reach::connect::{self, Failure};
 use crate::state::shared::Relay;
+use crate::state::silence;
 use longhaul_config::Tunnel;
 use longhaul_core::ftp::Side;
 use std::net::SocketAddr;
@@ -71,5 +72,7 @@ impl Fetch {
 pub(super) async fn dial(relay: &Relay, tunnel: &Tunnel, to: SocketAddr) -> Result<Stream, Failure> {
     let (stream, _) = connect::begin(relay, tunnel, to, &[])?;
     connect::finish(relay, &stream, to, tunnel.connect_timeout).await?;
+    // It has no flow yet, and the server may need long for the file.
+    silence::keep_alive(&stream, &tunnel.dial);
     Ok(stream)
 }

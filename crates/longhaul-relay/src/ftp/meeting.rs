@@ -7,14 +7,12 @@
 //! ```
 //! Its flow is that of passive mode: it comes from the client, and its dial leg is the server's connection.
 
-use super::data_listener::{DataListener, Listener, Prepared, patience};
+use super::data_listener::{DataListener, Listener, Prepared, has_come, patience};
 use crate::leg::stream::Stream;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::ftp::Side;
-use longhaul_sys::activation;
 use socket2::Socket;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
@@ -75,12 +73,9 @@ impl Awaited {
         open.send(client).map_err(|_| "the listener for the server is closed".to_string())
     }
 
-    /// Whether both connections have come. The runtime may tell this later than a reply to the transfer.
+    /// Whether both connections have come.
     pub(super) fn have_come(&self) -> bool {
-        let has_come = |listener: &Weak<AsyncFd<Socket>>| match listener.upgrade() {
-            Some(listener) => activation::has_connection(listener.as_fd()).unwrap_or(false),
-            None => true,
-        };
+        let has_come = |listener| has_come(listener).unwrap_or(true);
         self.client.as_ref().is_some_and(has_come) && has_come(&self.server)
     }
 }

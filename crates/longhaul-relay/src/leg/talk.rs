@@ -26,6 +26,14 @@ pub(crate) fn poll_read(
     poll_io(|| socket.poll_read_ready(cx), read)
 }
 
+/// Waits for a byte on `socket`, and leaves it there. Returns 0 at the end of the stream.
+///
+/// # Errors
+/// The socket's error. This call has taken it, so no later call sees it.
+pub(crate) fn poll_look(socket: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    poll_read(socket, cx, || splice::peek(socket, &mut [0]))
+}
+
 /// Sends all of `bytes`.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use crate::live::data_peer::{DataPeer, Met, TransferFacts};
 use crate::lock::lock;
 use longhaul_config::options::Leg;
 use longhaul_core::ftp::Transfer;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -73,11 +74,20 @@ impl Client {
         lock(&peer.met).take()
     }
 
-    /// Waits until the FIN of an FTP data connection's leg `source` may be passed on. Ready at once for that of every other one.
-    pub(crate) fn poll_before_fin(&self, source: Leg, cx: &mut Context<'_>) -> Poll<()> {
+    /// Waits until the FIN of an FTP data connection's leg `source`, which gave this number of bytes, may be passed on. Ready at once for
+    /// that of every other one.
+    ///
+    /// # Errors
+    /// ECONNRESET: it may not, because it may be no file.
+    pub(crate) fn poll_before_fin(&self, source: Leg, bytes: u64, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Client::Data(peer) if peer.is_server == (source == Leg::Dial) => peer.before_fin.poll(cx),
-            _ => Poll::Ready(()),
+            Client::Data(peer) if peer.is_server == (source == Leg::Dial) => match bytes {
+                0 if lock(&peer.facts).is_doubtful() => {
+                    Poll::Ready(Err(io::Error::from_raw_os_error(libc::ECONNRESET)))
+                }
+                _ => peer.before_fin.poll(cx).map(Ok),
+            },
+            _ => Poll::Ready(Ok(())),
         }
     }
 

@@ -24,8 +24,18 @@ pub(crate) struct TransferFacts {
     pub(crate) is_over: bool,
     /// The connection with a client in active mode, from its dial to the beginning of the flow.
     pub(crate) client: Option<Met>,
+    /// Whether this connection was dialled for an earlier transfer, which did not take it. The client may have closed it since then.
+    pub(crate) is_kept: bool,
     /// Why the dial of the flow failed, if it did.
     pub(crate) undialled: Option<String>,
+}
+
+impl TransferFacts {
+    /// Whether an upload without a byte may be none: the client may have closed its connection after the transfer before, and its FIN
+    /// have come late.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_kept && self.transfer.as_ref().is_some_and(Transfer::is_upload)
+    }
 }
 
 /// A connection with the other side that there is before the flow, and its peer.

@@ -18,7 +18,7 @@ pub(crate) mod pool;
 pub(crate) mod probes;
 pub(crate) mod served_tunnel;
 pub(crate) mod shared;
-mod silence;
+pub(crate) mod silence;
 pub(crate) mod tunnels;
 mod waiting;
 

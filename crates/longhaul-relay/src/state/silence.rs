@@ -241,7 +241,19 @@ fn tell_some(flow: &Flow, which: [bool; 2], settings: &[Setting]) {
 
 /// Sets the keepalive of `leg`, if it is ours to set and the leg is not closed.
 fn tell(flow: &Flow, leg: Leg, settings: &[Setting]) {
-    let Some(socket) = our_stream(flow, leg) else { return };
+    if let Some(socket) = our_stream(flow, leg) {
+        set(&socket, settings);
+    }
+}
+
+/// Sets the keepalive of an idle leg on a connection without a flow, unless `options` has one.
+pub(crate) fn keep_alive(socket: &Stream, options: &LegOptions) {
+    if options.keepalive_is_ours() {
+        set(socket, &IDLE_SETTINGS);
+    }
+}
+
+fn set(socket: &Stream, settings: &[Setting]) {
     for setting in settings {
         // The start of the tunnel has tried each setting. Here it fails only on a broken connection.
         let _ = setting.tell(socket.as_fd());

@@ -193,7 +193,7 @@ fn a_transfer_waits_for_the_dial_to_its_client_and_is_not_passed_if_the_client_l
 /// The server says in one segment that a transfer begins and that it is over, and the client asks for the next one already.
 #[test]
 fn no_reply_overtakes_a_data_connection_and_no_command_closes_it() {
-    const ARRIVING: Data = Data { come: 1, awaited: None, has_room: true, is_arriving: true };
+    const ARRIVING: Data = Data { come: 1, awaited: None, has_room: true, is_arriving: true, is_leaving: false };
     let mut stage = Stage::greeted();
     stage.send(Client, b"PORT 198,51,100,7,156,64\r\nRETR f\r\nPORT 198,51,100,7,156,65\r\n");
     stage.send(Server, b"200 ok\r\n");
@@ -219,6 +219,21 @@ fn no_reply_overtakes_a_data_connection_and_no_command_closes_it() {
     assert!(!stage.caller.has_fin);
     stage.know(Data { is_arriving: false, ..ARRIVING });
     assert!(stage.caller.has_fin);
+}
+
+/// In passive mode. The client sends the command when it has connected to the relay, and QUIT when it has read 150.
+#[test]
+fn no_command_overtakes_a_data_connection() {
+    const LEAVING: Data = Data { come: 1, awaited: None, has_room: true, is_arriving: false, is_leaving: true };
+    let mut stage = Stage::greeted();
+    stage.know(LEAVING);
+    assert!(!stage.session.wants(Client) && stage.session.wants(Server));
+    // Read before the data connection was seen.
+    stage.send(Client, b"STOR f\r\n");
+    stage.send(Server, b"120 wait\r\n");
+    assert_eq!(stage.take(), [r"120 wait\r\n", ""]);
+    stage.know(Data { is_leaving: false, ..LEAVING });
+    assert_eq!(stage.take()[1], r"STOR f\r\n");
 }
 
 #[test]

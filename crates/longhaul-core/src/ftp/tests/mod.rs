@@ -145,7 +145,7 @@ struct Stage {
 }
 
 /// Two data connections that have come.
-const FULL: Data = Data { come: 2, awaited: None, has_room: false, is_arriving: false };
+const FULL: Data = Data { come: 2, awaited: None, has_room: false, is_arriving: false, is_leaving: false };
 
 impl Stage {
     fn new(rules: &Rules) -> Stage {

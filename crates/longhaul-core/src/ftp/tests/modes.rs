@@ -25,6 +25,7 @@ fn a_server_is_asked_for_passive_mode_by_a_client_in_active_mode() {
         S: 226 Transfer complete.
         * begins
         C: RETR g
+        * dial 1
         * transfer 1 RETR g
         S: 550 no such file
         C: PASV

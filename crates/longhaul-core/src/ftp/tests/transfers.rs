@@ -128,6 +128,7 @@ fn a_client_in_active_mode_is_dialled_before_the_server_gets_the_transfer() {
         S: 150 begins
         S: 226 whole
         C: RETR c
+        * dial 1
         * transfer 1 RETR c
         S: 425 Use PORT first
         C: PASV

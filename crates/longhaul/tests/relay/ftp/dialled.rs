@@ -4,7 +4,8 @@ use crate::ftp::dialogue::*;
 use crate::ftp::servers::*;
 use crate::ftp::{V4, assert_ok};
 use crate::harness::*;
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// The forms of data connections whose client is dialled, and the numbers of relays.
@@ -69,27 +70,205 @@ fn a_client_whose_port_refuses_or_is_silent_reads_425_and_the_server_gets_no_tra
     ftp.still_works();
 }
 
+/// A client may keep one listener for every transfer, and name it again or not. Otherwise the connection of the refused transfer is the
+/// first one in its queue.
 #[test]
-fn a_transfer_that_the_server_refuses_closes_the_connection_with_its_client() {
+fn the_connection_with_a_client_serves_the_transfer_after_a_refused_one() {
+    let refusals = ["550 no such file", "450 busy", "451 error", "452 full", "530 not yours", "425 cannot connect"];
+    let commands = ["RETR f", "STOR f", "NLST *"].into_iter().cycle();
     for (form, relays) in FORMS {
-        for refusal in ["550 no such file", "425 cannot connect"] {
+        let ftp = Dialogue::begin(relays, form.flags());
+        for (refusal, command) in refusals.into_iter().zip(commands.clone()) {
+            for is_named_again in [false, true] {
+                eprintln!("{form:?}, {relays}, {refusal}, {command}, {is_named_again}");
+                let listener = server();
+                let mut server_end = port(&ftp, form, listener.local_addr().unwrap());
+                assert_eq!(ftp.ask(command, command, refusal), refusal);
+                assert_eq!(ftp.ask("ABOR", "ABOR", "225 nothing"), "225 nothing");
+                if is_named_again {
+                    server_end = port(&ftp, form, listener.local_addr().unwrap());
+                }
+                assert_eq!(ftp.ask("REST 4", "REST 4", "350 ok"), "350 ok");
+                serve(&ftp, command, &listener, &*server_end);
+                assert_not_dialled(&listener);
+            }
+        }
+    }
+}
+
+/// Has the server serve `command`, by its end of a data connection. The client takes the next one of its listener.
+fn serve(ftp: &Dialogue, command: &str, listener: &TcpListener, server_end: &dyn Fn() -> TcpStream) {
+    ftp.client.say(command);
+    assert_eq!(ftp.server.line(), command);
+    let server_end = server_end();
+    ftp.server.say("150 begins");
+    assert_eq!(ftp.client.line(), "150 begins");
+    let client_end = accept(listener);
+    talk(&client_end, &server_end);
+    drop(server_end);
+    assert_eq!(read_to_end(&client_end), (Vec::new(), Ending::Fin));
+    ftp.server.say("226 ends");
+    assert_eq!(ftp.client.line(), "226 ends");
+}
+
+/// Some servers connect before they refuse, and keep the connection.
+#[test]
+fn a_server_that_has_connected_before_it_refuses_may_use_its_connection_for_the_next_transfer() {
+    for is_named_again in [false, true] {
+        let ftp = Dialogue::begin(1, &[]);
+        let listener = server();
+        let mut server_end = port(&ftp, Form::Active, listener.local_addr().unwrap());
+        ftp.client.say("RETR f");
+        assert_eq!(ftp.server.line(), "RETR f");
+        let first = server_end();
+        ftp.server.say("550 no such file");
+        assert_eq!(ftp.client.line(), "550 no such file");
+        if is_named_again {
+            server_end = port(&ftp, Form::Active, listener.local_addr().unwrap());
+            assert_eq!(read_to_end(&first).1, Ending::Reset);
+        }
+        let first = std::cell::Cell::new(Some(first).filter(|_| !is_named_again));
+        serve(&ftp, "RETR g", &listener, &|| first.take().unwrap_or_else(&server_end));
+        assert_not_dialled(&listener);
+    }
+}
+
+/// As most clients do. The new listener may have the same port.
+#[test]
+fn a_client_that_has_closed_its_end_after_a_refused_transfer_is_dialled_anew() {
+    for (form, relays) in FORMS {
+        for closes in ["its listener", "its connection", "its connection with half a file"] {
+            for is_named_again in [false, true] {
+                eprintln!("{form:?}, {relays}, {closes}, {is_named_again}");
+                let ftp = Dialogue::begin(relays, form.flags());
+                let mut listener = server();
+                let address = listener.local_addr().unwrap();
+                let mut server_end = port(&ftp, form, address);
+                ftp.client.say("STOR f");
+                assert_eq!(ftp.server.line(), "STOR f");
+                if closes == "its listener" {
+                    drop(listener);
+                    listener = TcpListener::bind(address).unwrap();
+                } else {
+                    let mut client_end = accept(&listener);
+                    if closes.ends_with("file") {
+                        client_end.write_all(b"half").unwrap();
+                    }
+                }
+                ftp.server.say("550 not allowed");
+                assert_eq!(ftp.client.line(), "550 not allowed");
+                if is_named_again {
+                    server_end = port(&ftp, form, address);
+                }
+                serve(&ftp, "STOR g", &listener, &*server_end);
+            }
+        }
+    }
+}
+
+/// Its FIN comes late. A server would take it for an empty file.
+#[test]
+fn a_client_that_closes_an_old_connection_during_the_next_upload_leaves_no_empty_file() {
+    for (form, relays) in FORMS {
+        for has_begun in [false, true] {
             let ftp = Dialogue::begin(relays, form.flags());
             let listener = server();
-            let mut server_end = port(&ftp, form, listener.local_addr().unwrap());
-            assert_eq!(ftp.ask("RETR f", "RETR f", refusal), refusal);
-            assert_eq!(read_to_end(&accept(&listener)), (Vec::new(), Ending::Reset));
-            // The near relay has used up the listener for the far one.
-            if relays == 2 {
-                server_end = port(&ftp, form, listener.local_addr().unwrap());
-            }
-            ftp.client.say("RETR g");
-            assert_eq!(ftp.server.line(), "RETR g");
+            let server_end = port(&ftp, form, listener.local_addr().unwrap());
+            assert_eq!(ftp.ask("STOR f", "STOR f", "550 not allowed"), "550 not allowed");
+            ftp.client.say("STOR g");
+            assert_eq!(ftp.server.line(), "STOR g");
+            let old = Some(accept(&listener));
+            let old = old.filter(|_| has_begun);
             let server_end = server_end();
             ftp.server.say("150 begins");
             assert_eq!(ftp.client.line(), "150 begins");
-            talk(&accept(&listener), &server_end);
+            match old {
+                Some(old) => {
+                    drop(old);
+                    assert_eq!(read_to_end(&server_end), (Vec::new(), Ending::Reset));
+                }
+                None => talk(&accept(&listener), &server_end),
+            }
         }
     }
+}
+
+#[test]
+fn the_connection_with_a_client_ends_at_another_address_at_pasv_and_with_the_session() {
+    for (form, relays) in FORMS {
+        for ends in ["PORT", "PASV", "QUIT", "426"] {
+            if (form, ends) == (Form::Dialled, "426") {
+                continue; // its flow begins with 150
+            }
+            eprintln!("{form:?}, {relays}, {ends}");
+            let ftp = Dialogue::begin(relays, form.flags());
+            let listener = server();
+            let _server_end = port(&ftp, form, listener.local_addr().unwrap());
+            let replies = if ends == "426" { "150 begins\r\n426 lost" } else { "550 no such file" };
+            let last = ftp.ask("RETR f", "RETR f", replies);
+            let client_end = accept(&listener);
+            match ends {
+                "PORT" => drop(port(&ftp, form, server().local_addr().unwrap())),
+                "PASV" => drop(ftp.passive(&server())),
+                "QUIT" => {
+                    quiet_for(&client_end, Duration::from_millis(100));
+                    drop((ftp.client, ftp.server));
+                }
+                // The client may wait for the bytes of a transfer that has begun.
+                _ => assert_eq!((last.as_str(), ftp.client.line().as_str()), ("150 begins", "426 lost")),
+            }
+            assert_eq!(read_to_end(&client_end), (Vec::new(), Ending::Reset));
+        }
+    }
+}
+
+/// The bytes and the reply that the transfer begins come by two connections.
+#[test]
+fn a_file_arrives_whether_it_or_its_first_reply_comes_first() {
+    for (bytes, is_first) in [(&b"file"[..], true), (b"file", false), (b"", true), (b"", false)] {
+        let ftp = Dialogue::begin(1, &[]);
+        let listener = server();
+        let server_end = port(&ftp, Form::Active, listener.local_addr().unwrap());
+        ftp.client.say("RETR f");
+        assert_eq!(ftp.server.line(), "RETR f");
+        if !is_first {
+            ftp.server.say("150 begins");
+            assert_eq!(ftp.client.line(), "150 begins");
+        }
+        server_end().write_all(bytes).unwrap();
+        let client_end = accept(&listener);
+        if !bytes.is_empty() {
+            assert_eq!(read_to_end(&client_end), (bytes.to_vec(), Ending::Fin));
+        }
+        // A server may leave out 150.
+        ftp.server.say("250 ends");
+        assert_eq!(ftp.client.line(), "250 ends");
+        if bytes.is_empty() {
+            assert_eq!(read_to_end(&client_end), (Vec::new(), Ending::Fin));
+        }
+    }
+}
+
+/// As without a relay. pyftpdlib closes its passive port when it reads QUIT before the data connection is there.
+#[test]
+fn the_server_gets_the_commands_behind_a_data_connection_only_when_it_has_been_dialled() {
+    for relays in [1, 2] {
+        let ftp = Dialogue::begin(relays, &[]);
+        let (listener, _in_the_queue) = full();
+        let client_end = patient(TcpStream::connect(ftp.passive(&listener)).unwrap());
+        ftp.client.say("STOR f\r\nQUIT");
+        quiet_for(&ftp.server.0, Duration::from_millis(300));
+        drop(accept(&listener));
+        assert_eq!((ftp.server.line(), ftp.server.line()), ("STOR f".into(), "QUIT".into()));
+        listener.set_nonblocking(true).unwrap();
+        let server_end = patient(listener.accept().expect("the server has been dialled").0);
+        talk(&client_end, &server_end);
+    }
+    // A port that does not answer.
+    let (listener, _in_the_queue) = full();
+    let ftp = Dialogue::begin(1, &["--connect-timeout", "300ms"]);
+    let _client_end = TcpStream::connect(ftp.passive(&listener)).unwrap();
+    assert_eq!(ftp.ask("RETR f", "RETR f", "425 nobody came"), "425 nobody came");
 }
 
 /// In one session.

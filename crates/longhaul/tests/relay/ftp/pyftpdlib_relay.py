@@ -32,8 +32,6 @@ EXCEPTIONS = {
 RACES = {
     "test_active_conn_error": "the server connects at PORT, to the relay, and answers 200: it fails if that takes less than 0.1 s. "
     "The relay answers the transfer with 425",
-    "test_quit_during_transfer": "QUIT right behind 150 may come before the relay's connection to the passive port: then the server "
-    "closes that, and the client's is reset",
 }
 
 begin, end = Server.__init__, Server.stop
