@@ -31,6 +31,17 @@ pub struct Keepalive {
 /// 5 s = 120 s, as with the presets of the option table, 60 s + 4 x 15 s.
 pub const ACTIVE: Keepalive = Keepalive { idle: Duration::from_secs(5), interval: Duration::from_secs(5), count: 23 };
 
+/// Returns the time between the keepalive probes of an active leg with [`Limits`] that has no answer to [`RARE_AFTER`] of them, in
+/// whole seconds. The kernel adds the probes of bytes that are [held back](LegLook::is_held_back) to those of keepalive, and gives up
+/// after 15 in all: with a probe every 5 s, a flow that sends its first bytes 75 s after this host's link went down would end at once.
+/// An eighth of the patience, because the kernel looks at the patience only when a probe is due.
+pub fn rare(patience: Duration) -> Duration {
+    Duration::from_secs(patience.as_secs() / 8).max(ACTIVE.interval)
+}
+
+/// Number of unanswered probes from which on they are [`rare`]. The third one is due in 5 s then.
+pub const RARE_AFTER: u8 = 2;
+
 /// Time for which an active leg waits for its silent peer, with [`Limits`]: so long that an operator can repair a line, and about as
 /// long as the kernel's own tcp_retries2.
 pub const PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -61,8 +72,10 @@ pub struct LegLook {
     pub unacked_segments: u32,
     /// Bytes written by the program and not yet sent.
     pub unsent_bytes: u32,
-    /// The peer's window, in bytes.
+    /// The peer's window, in bytes. Linux reports it since 5.4.
     pub peer_window: u32,
+    /// Payload bytes of a full segment to the peer.
+    pub segment_bytes: u32,
     /// Bytes that the peer has acknowledged.
     pub acked_bytes: u64,
     /// Smoothed round-trip time.
@@ -97,17 +110,24 @@ impl LegLook {
     }
 
     /// Returns the limits of an active leg, whose `rto_max` is at least `least`. `None` if those of the kernel must hold, because
-    /// the peer takes no bytes: the kernel then counts window probes, gives up after 15 of them (16 s with an `rto_max` of 1 s),
-    /// and counts the time of a user-timeout even if the peer answers each (net/ipv4/tcp_timer.c, tcp_probe_timer).
+    /// the peer takes no bytes or gets none: the kernel then counts window probes, gives up after 15 of them (16 s with an `rto_max`
+    /// of 1 s), and counts the time of a user-timeout even if the peer answers each (net/ipv4/tcp_timer.c, tcp_probe_timer).
     pub fn limits(&self, least: Duration, patience: Duration) -> Option<Limits> {
         // The window may be open and still too small for the next segment.
         let takes_bytes = self.peer_window > 0 && (self.unacked_segments > 0 || self.unsent_bytes == 0);
         takes_bytes.then(|| Limits { rto_max: least.max(3 * self.rto()), user_timeout: patience })
     }
 
-    /// Whether bytes are on their way to a peer that takes them.
+    /// Whether bytes are on their way to a peer that takes them, or would be if this host [sent](LegLook::is_held_back) them.
     pub fn is_in_flight(&self) -> bool {
-        self.unacked_segments > 0 && self.peer_window > 0
+        self.unacked_segments > 0 && self.peer_window > 0 || self.is_held_back()
+    }
+
+    /// Whether this host does not send bytes that the peer's window has room for: its link is down, it has no route, or a rule drops
+    /// what it sends. The kernel then waits as with a closed window, with probes that it does not send either.
+    pub fn is_held_back(&self) -> bool {
+        let next_segment = self.unsent_bytes.min(self.segment_bytes);
+        self.unacked_segments == 0 && self.unsent_bytes > 0 && self.peer_window >= next_segment.max(1)
     }
 
     /// Returns the retransmission timeout of RFC 6298 2.3 without the kernel's bounds. The kernel's own is doubled already when bytes
@@ -193,11 +213,60 @@ mod tests {
         let none = [
             ("closed", LegLook { peer_window: 0, unsent_bytes: 1, ..quiet }),
             ("closed over bytes in flight", LegLook { peer_window: 0, ..bulk }),
-            ("too small for a segment", LegLook { unsent_bytes: 1, ..quiet }),
+            ("too small for a segment", LegLook { unsent_bytes: 101, segment_bytes: 101, ..quiet }),
+            (
+                "the bytes are held back, which the kernel counts like a closed window",
+                LegLook { unsent_bytes: 1, ..quiet },
+            ),
         ];
         for (what, look) in none {
             assert_eq!(limits(look), None, "{what}");
         }
+    }
+
+    #[test]
+    fn bytes_are_held_back_if_the_window_has_room_for_the_next_segment() {
+        let open = LegLook { peer_window: 1448, segment_bytes: 1448, unsent_bytes: 9000, ..LegLook::default() };
+        let cases = [
+            (true, "room for one segment of many", open),
+            (true, "room for the last one", LegLook { peer_window: 100, unsent_bytes: 100, ..open }),
+            (false, "room for a part of a segment", LegLook { peer_window: 1447, ..open }),
+            (false, "closed", LegLook { peer_window: 0, ..open }),
+            (false, "closed, or not reported by this kernel", LegLook { peer_window: 0, segment_bytes: 0, ..open }),
+            (
+                false,
+                "bytes are in flight, and their acknowledgements send more",
+                LegLook { unacked_segments: 1, ..open },
+            ),
+            (false, "nothing to send", LegLook { unsent_bytes: 0, ..open }),
+        ];
+        for (expected, what, look) in cases {
+            assert_eq!(look.is_held_back(), expected, "{what}");
+        }
+        let long_ago = LegLook { since_sent: BUSY_SETTLED, since_received: BUSY_SETTLED, ..open };
+        assert_eq!(long_ago.check(), Check::InDoubt, "the peer does not answer, because it gets nothing");
+    }
+
+    /// In virtual time: the link of this host goes down, and the flow sends its first bytes any time later.
+    #[test]
+    fn a_flow_outlives_nine_minutes_in_which_this_host_sends_nothing() {
+        let keepalive_probes = |time: u64| match time {
+            0..15 => time / 5,
+            _ => 3 + (time - 15) / rare(PATIENCE).as_secs(),
+        };
+        // net/ipv4/tcp_timer.c, tcp_probe_timer: the probe at which 15 have no answer ends the connection.
+        let life_s =
+            |probes: u64| (probes..16).map(|probe| (0.2 * 2f64.powi((probe - probes) as i32)).min(120.0)).sum::<f64>();
+        let ends = |begin: u64| begin as f64 + life_s(keepalive_probes(begin));
+        assert!(ends(0) > 14.0 * 60.0, "{}", ends(0));
+        let soonest = (0..PATIENCE.as_secs()).map(ends).fold(f64::INFINITY, f64::min);
+        assert!(soonest > 9.0 * 60.0, "{soonest}");
+        let due = (15..).step_by(rare(PATIENCE).as_secs() as usize).map(Duration::from_secs);
+        let end = due.into_iter().find(|time| *time >= PATIENCE).unwrap();
+        assert!(
+            end < PATIENCE + Duration::from_secs(60),
+            "a silent peer is given up at the first probe after the patience"
+        );
     }
 
     #[test]

@@ -131,6 +131,8 @@ mod tests {
         assert_eq!(of(&[farther; 5]), [none, none, none, none, missing(0)], "4.8 s");
         let closed = LegLook { peer_window: 0, unsent_bytes: 1, unanswered_probes: 1, ..flight };
         assert_eq!(of(&[closed; 9]), [none; 9], "its reader is paused");
+        let held_back = LegLook { unacked_segments: 0, unsent_bytes: 1, unanswered_probes: 3, ..flight };
+        assert_eq!(of(&[held_back; 4]), [none, none, missing(0), missing(0)], "this host's own link is down");
         let quiet = LegLook { since_sent: ms(9000), since_received: ms(8000), ..LegLook::default() };
         assert_eq!(of(&[quiet; 9]), [none; 9], "every probe was answered");
         let probed = LegLook { unanswered_probes: 1, ..quiet };

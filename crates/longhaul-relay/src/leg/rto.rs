@@ -1,4 +1,5 @@
-//! The limits of a leg that retransmits: the longest time between two retransmissions, and the time until it gives up.
+//! The limits of a leg that retransmits: the longest time between two retransmissions, and the time until it gives up. Also a new try
+//! for a leg that cannot send at all.
 //!
 //! The kernel's own hold at first, and again before a close that leaves bytes to the kernel, which has other rules for a socket
 //! without a program (net/ipv4/tcp_timer.c, tcp_orphan_retries): 8 retransmissions, but none if its timer has reached the maximum.
@@ -7,7 +8,7 @@
 use crate::leg::stream::Stream;
 use longhaul_core::silence::Limits;
 use longhaul_sys::sockopt;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::os::fd::AsFd;
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -48,6 +49,19 @@ pub(crate) fn leave(leg: &Stream) {
     if !matches!(leg.rto_max.swap(LEFT, AcqRel), KERNELS | LEFT) {
         reset(leg);
     }
+}
+
+/// Makes the kernel try to send the unsent bytes of `leg` now. Otherwise it waits for the timer of its window probes, which doubles up
+/// to 2 minutes. A try counts as no probe. To turn off a cork that is not on does this and nothing else (net/ipv4/tcp.c,
+/// __tcp_sock_set_cork).
+pub(crate) fn try_again(leg: &Stream) {
+    // Fails only on a broken connection.
+    let _ = SockRef::from(leg).set_tcp_cork(false);
+}
+
+/// Whether `leg` has limits that are not the kernel's own.
+pub(crate) fn is_limited(leg: &Stream) -> bool {
+    !matches!(leg.rto_max.load(Relaxed), KERNELS | LEFT)
 }
 
 /// Returns the longest time between two retransmissions that is set on `leg`, in ms. 0 if the kernel's own holds.

@@ -34,6 +34,7 @@ pub(crate) fn leg_look(info: &TcpInfo) -> LegLook {
         unacked_segments: info.unacked_segments,
         unsent_bytes: info.notsent_bytes,
         peer_window: info.snd_wnd,
+        segment_bytes: info.snd_mss,
         acked_bytes: info.bytes_acked,
         rtt: info.rtt,
         rtt_var: info.rtt_var,

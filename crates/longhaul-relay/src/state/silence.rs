@@ -16,7 +16,7 @@ use crate::live::registry::Registry;
 use crate::live::stalled::Places;
 use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
 use longhaul_core::next_hop::HopKey;
-use longhaul_core::silence::{ACTIVE, Check, Keepalive, LegLook, MIN_AGE, PATIENCE, Silence};
+use longhaul_core::silence::{ACTIVE, Check, Keepalive, LegLook, MIN_AGE, PATIENCE, RARE_AFTER, Silence, rare};
 use longhaul_core::stall::{Answer, Answers};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::os::fd::AsFd;
@@ -65,6 +65,8 @@ struct WatchedLeg {
     /// Time of the next look in the kernel, even if it gives bytes.
     refresh: Option<Instant>,
     answers: Answers,
+    /// Whether its keepalive probes are [`rare`].
+    is_rare: bool,
     /// What the last look says about its peer.
     answer: Answer,
 }
@@ -194,6 +196,10 @@ impl Watched {
             let Some((socket, look)) = seen else { continue };
             let least = flow.tunnel.options(leg).least_rto_max().filter(|_| is_active);
             rto::limit(&socket, least.and_then(|least| look.limits(least, looks.patience)));
+            if look.is_held_back() {
+                rto::try_again(&socket);
+            }
+            self.legs[leg.index()].pace(&flow, leg, &socket, &look, is_active, looks.patience);
         }
         // The pump may have moved bytes meanwhile. Then the flow stays on the list, and the next look makes its legs
         // active.
@@ -211,7 +217,7 @@ impl Watched {
 
 impl WatchedLeg {
     fn begin(now: Instant) -> WatchedLeg {
-        WatchedLeg { given: None, refresh: None, answers: Answers::begin(now), answer: Answer::None }
+        WatchedLeg { given: None, refresh: None, answers: Answers::begin(now), is_rare: false, answer: Answer::None }
     }
 
     /// Whether the kernel has to be asked about `leg`. Not if its peer is alive, because it gives bytes, and takes some.
@@ -224,6 +230,18 @@ impl WatchedLeg {
             self.refresh = Some(now + REFRESH);
         }
         needs
+    }
+
+    /// Makes the probes of a leg with limits [`rare`] while none is answered.
+    fn pace(&mut self, flow: &Flow, leg: Leg, socket: &Stream, look: &LegLook, is_active: bool, patience: Duration) {
+        if !self.is_rare && look.unanswered_probes >= RARE_AFTER && rto::is_limited(socket) {
+            self.is_rare = true;
+            // Without `keepalive-idle`, which would restart the timer of the next probe.
+            tell(flow, leg, &settings(&Keepalive { interval: rare(patience), ..ACTIVE })[..1]);
+        } else if self.is_rare && look.unanswered_probes == 0 {
+            self.is_rare = false;
+            tell(flow, leg, if is_active { &ACTIVE_SETTINGS } else { &IDLE_SETTINGS });
+        }
     }
 }
 
@@ -402,6 +420,34 @@ mod tests {
         moved(&sweep, &flow);
         let mut none_else = u64::MAX;
         assert_eq!(sweep.registry.take(&mut none_else, |_| true).len(), 1, "it was idle");
+    }
+
+    /// Looks at a leg with two unanswered probes.
+    fn silent(leg: &Stream) -> Option<LegLook> {
+        answered(leg).map(|look| LegLook { unanswered_probes: RARE_AFTER, ..look })
+    }
+
+    #[tokio::test]
+    async fn probes_become_rare_without_an_answer_and_are_as_before_after_one() {
+        let Some(_) = rto::kernels() else { return println!("SKIP: before Linux 6.15 there is no TCP_RTO_MAX_MS") };
+        let (sweep, mut sweeper) = swept_here(silent);
+        let ((accept, _client), (dial, _server)) = (leg(), leg());
+        let _flow = flow(&sweep, &tunnel(), &accept, &dial);
+        let start = Instant::now();
+        let interval = row(Leg::Dial, "keepalive-interval").unwrap();
+        let mut at = |seconds, look| {
+            sweeper.looks.look = look;
+            sweeper.sweep(start + Duration::from_secs(seconds));
+            assert_eq!(interval.read(accept.as_fd()), interval.read(dial.as_fd()));
+            let Ok(Some(Value::Number(seconds))) = interval.read(dial.as_fd()) else { panic!("{seconds} s") };
+            seconds
+        };
+        assert_eq!(at(4, answered), ACTIVE.interval.as_secs());
+        assert_eq!(at(5, unanswered), ACTIVE.interval.as_secs(), "one may be lost");
+        assert_eq!(at(6, silent), rare(PATIENCE).as_secs());
+        assert_eq!(at(7, unanswered), rare(PATIENCE).as_secs());
+        assert_eq!(at(8, answered), ACTIVE.interval.as_secs());
+        assert_eq!([at(9, silent), at(14, answered)], [rare(PATIENCE).as_secs(), 15], "idle at once");
     }
 
     /// Looks at a leg with bytes in flight that are never acknowledged.

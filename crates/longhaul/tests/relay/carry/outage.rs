@@ -4,11 +4,11 @@ use crate::carry::wan::wan_of;
 use crate::harness::*;
 use longhaul_lab::{Host, LinkSpec, Wan};
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Drops what comes over the WAN to either relay.
 const DARK: &str = "add table inet dark; add chain inet dark in { type filter hook input priority 0; }; \
@@ -66,6 +66,46 @@ fn views_of_both_relays_say_that_the_wan_is_dark_and_no_byte_is_lost() {
             assert!(got == pattern(7, sent) && ending == Ending::Fin, "{} of {sent} bytes, {ending:?}", got.len());
         }
     });
+}
+
+/// Drops what either relay sends over the WAN. Its kernel knows that, and keeps the bytes as unsent.
+const OWN: &str = "add table inet dark; add chain inet dark out { type filter hook output priority 0; }; \
+                   add rule inet dark out oifname wan0 drop";
+
+/// Both clients send in the outage, nothing being in flight. The kernel's own probes would go out 0.2, 0.7, 1.7, 3.6, 7.4, 15 and 31 s
+/// later, and with an rto-max of 1 s there are none after 16 s.
+#[test]
+fn bytes_that_the_relay_itself_cannot_send_move_soon_after_it_can() {
+    let Some(wan) = wan_of(&LinkSpec::new(Duration::from_millis(40), "100Mbit/s".parse().ok())) else { return };
+    let pair = Pair::start(&wan, 7702);
+    // The sweep knows both legs of both flows by then.
+    wait_for_value(
+        "the flow is old enough",
+        || pair.near.status()["flows"][0]["age_seconds"].clone(),
+        |age| age.as_f64().is_some_and(|age| age > 5.0),
+    );
+    talk(&pair.client, &pair.server);
+    quiet_for(&pair.server, Duration::from_millis(500));
+    [Host::Near, Host::Far].iter().for_each(|host| drop(wan.output(*host, "nft", &[OWN]).unwrap()));
+    let sent = pattern(3, 1000);
+    [&pair.client, &pair.server].into_iter().for_each(|mut socket| socket.write_all(&sent).unwrap());
+    let begin = Instant::now();
+    wait_for_value("the near relay's next hop is stalled", || pair.near.status(), is_stalled);
+    wait_for_value("the far relay's clients are stalled", || pair.far.status(), |status| !no_problem(status));
+    quiet_for(&pair.server, Duration::from_secs(18).saturating_sub(begin.elapsed()));
+    [Host::Near, Host::Far]
+        .iter()
+        .for_each(|host| drop(wan.output(*host, "nft", &["delete table inet dark"]).unwrap()));
+    let back = Instant::now();
+    for mut socket in [&pair.server, &pair.client] {
+        let mut got = vec![0; sent.len()];
+        socket.read_exact(&mut got).unwrap();
+        assert_same(&got, &sent);
+    }
+    assert!(back.elapsed() < Duration::from_secs(8), "{:?}", back.elapsed());
+    for relay in [&pair.near, &pair.far] {
+        wait_for_value("no problem is known any more", || relay.status(), no_problem);
+    }
 }
 
 /// A path over two daemons with control sockets, and a flow on it.
