@@ -2,9 +2,9 @@
 //!
 //! A RST is one packet that is never retransmitted. If it is lost, a peer that only receives does not notice until its
 //! kernel sends a probe. So a leg that was active and fell silent probes its peer after 5 s, and again every 5 s until
-//! it gets an answer. Then the leg is idle, and probes once a minute. A peer that never answers an idle leg is given up
-//! after 120 s. The peer of an active leg is given up after [`PATIENCE`] where the kernel can limit the time between
-//! retransmissions ([`Limits`]), and otherwise after 120 s, too (see [`ACTIVE`]).
+//! it gets an answer, or [less often](rare) after three without one. Then the leg is idle, and probes once a minute. A
+//! peer that never answers an idle leg is given up after 120 s. The peer of an active leg is given up after [`PATIENCE`]
+//! where the kernel can limit the time between retransmissions ([`Limits`]), and otherwise after 120 s, too (see [`ACTIVE`]).
 //!
 //! ```text
 //!            bytes moved                    8 s without a byte
@@ -52,9 +52,14 @@ pub const PATIENCE: Duration = Duration::from_secs(15 * 60);
 pub struct Limits {
     /// Longest time between two retransmissions. An outage lasts up to this much longer for the flow.
     pub rto_max: Duration,
-    /// Time after which a peer that acknowledges nothing is given up, whether bytes are in flight or keepalive probes.
+    /// Time after which a peer that acknowledges nothing is given up, whether bytes are in flight or keepalive probes. [`NEVER`] until
+    /// the patience is almost over: the kernel also counts it from the first probe of a closed window, and does not begin again when
+    /// the window opens for less than the next segment (net/ipv4/tcp_input.c, tcp_ack_probe). A slow reader would end so.
     pub user_timeout: Duration,
 }
+
+/// User-timeout that no flow lives to see. The kernel takes at most 24 days.
+pub const NEVER: Duration = Duration::from_secs(20 * 24 * 3600);
 
 /// Age from which on a flow gets its keepalive from this module.
 pub const MIN_AGE: Duration = Duration::from_secs(3);
@@ -109,13 +114,15 @@ impl LegLook {
         }
     }
 
-    /// Returns the limits of an active leg, whose `rto_max` is at least `least`. `None` if those of the kernel must hold, because
-    /// the peer takes no bytes or gets none: the kernel then counts window probes, gives up after 15 of them (16 s with an `rto_max`
-    /// of 1 s), and counts the time of a user-timeout even if the peer answers each (net/ipv4/tcp_timer.c, tcp_probe_timer).
-    pub fn limits(&self, least: Duration, patience: Duration) -> Option<Limits> {
+    /// Returns the limits of an active leg, whose `rto_max` is at least `least`, and whose peer has owed an answer for the time `waits`.
+    /// `None` if those of the kernel must hold, because the peer takes no bytes or gets none: the kernel then counts window probes,
+    /// gives up after 15 of them (16 s with an `rto_max` of 1 s), and counts the time of a user-timeout even if the peer answers each
+    /// (net/ipv4/tcp_timer.c, tcp_probe_timer).
+    pub fn limits(&self, least: Duration, patience: Duration, waits: Duration) -> Option<Limits> {
         // The window may be open and still too small for the next segment.
         let takes_bytes = self.peer_window > 0 && (self.unacked_segments > 0 || self.unsent_bytes == 0);
-        takes_bytes.then(|| Limits { rto_max: least.max(3 * self.rto()), user_timeout: patience })
+        let user_timeout = if waits >= patience * 14 / 15 { patience } else { NEVER };
+        takes_bytes.then(|| Limits { rto_max: least.max(3 * self.rto()), user_timeout })
     }
 
     /// Whether bytes are on their way to a peer that takes them, or would be if this host [sent](LegLook::is_held_back) them.
@@ -205,11 +212,14 @@ mod tests {
     #[test]
     fn a_leg_has_limits_while_its_peer_takes_bytes() {
         let ms = Duration::from_millis;
-        let limits = |look: LegLook| look.limits(ms(1000), PATIENCE).map(|limits| limits.rto_max);
+        let limits = |look: LegLook| look.limits(ms(1000), PATIENCE, ms(0)).map(|limits| limits.rto_max);
         let quiet = LegLook { peer_window: 100, rtt: ms(60), rtt_var: ms(5), ..LegLook::default() };
         let bulk = LegLook { unacked_segments: 1, unsent_bytes: 1, ..quiet };
         assert_eq!([limits(quiet), limits(bulk)], [Some(ms(1000)); 2]);
         assert_eq!(limits(LegLook { rtt: ms(600), rtt_var: ms(50), ..bulk }), Some(ms(2400)), "no false timeout");
+        let timeout =
+            |minutes: u64| bulk.limits(ms(1000), PATIENCE, Duration::from_secs(60 * minutes)).unwrap().user_timeout;
+        assert_eq!([timeout(0), timeout(13), timeout(14), timeout(15)], [NEVER, NEVER, PATIENCE, PATIENCE]);
         let none = [
             ("closed", LegLook { peer_window: 0, unsent_bytes: 1, ..quiet }),
             ("closed over bytes in flight", LegLook { peer_window: 0, ..bulk }),

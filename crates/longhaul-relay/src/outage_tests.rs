@@ -212,6 +212,34 @@ async fn a_paused_reader_outlives_the_patience_and_an_outage() {
     }
 }
 
+/// Its window closes and opens again and again. The kernel may count the time of a user-timeout from the first time that it was closed
+/// (net/ipv4/tcp_input.c, tcp_ack_probe).
+#[tokio::test]
+async fn a_slow_reader_outlives_the_patience() {
+    let Some(mut carried) = Carried::begin().await else { return };
+    blocking(move || {
+        carried.wait_for_limits();
+        let sent = bytes(10_000_000);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (&carried.client).write_all(&sent).unwrap();
+                carried.client.shutdown(Shutdown::Write).unwrap();
+            });
+            let (begin, mut got) = (Instant::now(), Vec::new());
+            while begin.elapsed() < 2 * PATIENCE {
+                std::thread::sleep(Duration::from_millis(700));
+                let mut some = [0; 8 << 10];
+                (&carried.server).read_exact(&mut some).unwrap();
+                got.extend(some);
+            }
+            let (rest, end) = read_all(&carried.server);
+            got.extend(rest);
+            assert!(got == sent && end.is_none(), "{} bytes, {end:?}", got.len());
+        });
+    })
+    .await;
+}
+
 /// Where the flow is cut during the outage, the kernel alone has the last bytes. With an rto-max of 1 s and no user-timeout it drops
 /// them after 3 s.
 #[tokio::test]

@@ -207,9 +207,9 @@ pub static ROWS: &[Row] = &[
         short: "Longest time between two retransmissions",
         help: "The kernel doubles the time between retransmissions up to 2 minutes. So after an outage of 40 s, bytes \
                move again up to 40 s later. `auto` is 1 s, or more on a long path: 3 x (RTT + 4 x its deviation). \
-               longhaul sets it on a flow that is 3 s old and carries bytes, together with a user-timeout of 15 \
-               minutes. So a flow that carries bytes when an outage begins lives for 15 minutes, even on a leg that \
-               only receives. A time instead of `auto` replaces the 1 s. `120s` leaves both options to the kernel. So \
+               longhaul sets it on a flow that is 3 s old and carries bytes, together with a user-timeout that gives \
+               its peer up after 15 minutes without an answer. So a flow that carries bytes when an outage begins \
+               lives for 15 minutes, even on a leg that only receives. A time instead of `auto` replaces the 1 s. `120s` leaves both options to the kernel. So \
                does a leg with `mptcp`, `user-timeout` or `keepalive-*` of yours, and every leg while its peer takes \
                no bytes. Before Linux 6.15 this option changes nothing.",
         source: "linux/tcp.h TCP_RTO_MAX_MS, RFC 6298 2.4",

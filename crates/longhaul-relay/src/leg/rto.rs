@@ -6,7 +6,7 @@
 //! With a maximum of 1 s alone, the unacknowledged bytes would be gone after 3 s.
 
 use crate::leg::stream::Stream;
-use longhaul_core::silence::Limits;
+use longhaul_core::silence::{Limits, NEVER};
 use longhaul_sys::sockopt;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::os::fd::AsFd;
@@ -24,9 +24,11 @@ pub(crate) fn kernels() -> Option<Duration> {
 pub(crate) fn limit(leg: &Stream, limits: Option<Limits>) {
     let Some(longest) = kernels() else { return };
     let limits = limits.filter(|limits| limits.rto_max < longest);
-    let new = limits.map_or(KERNELS, |limits| limits.rto_max.as_millis() as u32);
+    let ends = |limits: Limits| if limits.user_timeout < NEVER { ENDS } else { 0 };
+    let new = limits.map_or(KERNELS, |limits| limits.rto_max.as_millis() as u32 | ends(limits));
     let old = leg.rto_max.load(Relaxed);
-    let is_near = old != KERNELS && new != KERNELS && new.abs_diff(old) <= old / 4;
+    // The difference is large if only one of both ends.
+    let is_near = old != KERNELS && new != KERNELS && new.abs_diff(old) <= (old & !ENDS) / 4;
     if old == new || old == LEFT || is_near || leg.rto_max.compare_exchange(old, new, AcqRel, Relaxed).is_err() {
         return;
     }
@@ -67,7 +69,10 @@ pub(crate) fn is_limited(leg: &Stream) -> bool {
 /// Returns the longest time between two retransmissions that is set on `leg`, in ms. 0 if the kernel's own holds.
 #[cfg(test)]
 pub(crate) fn milliseconds(leg: &Stream) -> u32 {
-    leg.rto_max.load(Relaxed)
+    match leg.rto_max.load(Relaxed) {
+        LEFT => KERNELS,
+        set => set & !ENDS,
+    }
 }
 
 fn reset(leg: &Stream) {
@@ -79,6 +84,8 @@ fn reset(leg: &Stream) {
 
 /// Value of `Stream::rto_max`: the kernel's own limits hold.
 const KERNELS: u32 = 0;
+/// Bit of it: the user-timeout is not [`NEVER`].
+const ENDS: u32 = 1 << 31;
 /// Value of it: they hold for good.
 const LEFT: u32 = u32::MAX;
 
@@ -105,20 +112,24 @@ mod tests {
     async fn limits_hold_until_the_last_bytes_are_left_to_the_kernel() {
         let Some(own) = kernels() else { return println!("SKIP: before Linux 6.15 there is no TCP_RTO_MAX_MS") };
         let (leg, _peer) = pair();
-        let limits = |ms| Some(Limits { rto_max: Duration::from_millis(ms), user_timeout: Duration::from_secs(900) });
+        let limits = |ms| Some(Limits { rto_max: Duration::from_millis(ms), user_timeout: NEVER });
+        let ends = |ms| limits(ms).map(|limits| Limits { user_timeout: Duration::from_secs(900), ..limits });
+        let never = NEVER.as_millis() as u64;
         let after = |limits| {
             limit(&leg, limits);
             (of(&leg).0.as_millis(), of(&leg).1)
         };
         let kernels = (own.as_millis(), 0);
         assert_eq!(after(None), kernels);
-        assert_eq!(after(limits(1000)), (1000, 900_000));
-        assert_eq!(after(limits(1200)), (1000, 900_000), "about the same");
-        assert_eq!(after(limits(1300)), (1300, 900_000));
+        assert_eq!(after(limits(1000)), (1000, never));
+        assert_eq!(after(limits(1200)), (1000, never), "about the same");
+        assert_eq!(after(limits(1300)), (1300, never));
+        assert_eq!([after(ends(1300)), after(ends(1400))], [(1300, 900_000); 2], "the patience is almost over");
+        assert_eq!(after(limits(1300)), (1300, never), "an answer came");
         assert_eq!(after(limits(120_000)), kernels, "no less than the kernel's");
-        assert_eq!(after(limits(1000)), (1000, 900_000));
+        assert_eq!(after(limits(1000)), (1000, never));
         assert_eq!(after(None), kernels, "the window is closed");
-        assert_eq!(after(limits(1000)), (1000, 900_000));
+        assert_eq!(after(limits(1000)), (1000, never));
         linger_off(&leg);
         assert_eq!(after(limits(1000)), kernels, "its close leaves the rest to the kernel");
     }

@@ -195,7 +195,11 @@ impl Watched {
         for ((leg, seen), is_active) in Leg::ALL.into_iter().zip(seen).zip(self.silence.active()) {
             let Some((socket, look)) = seen else { continue };
             let least = flow.tunnel.options(leg).least_rto_max().filter(|_| is_active);
-            rto::limit(&socket, least.and_then(|least| look.limits(least, looks.patience)));
+            let waits = match self.legs[leg.index()].answer {
+                Answer::Missing(since) => now.saturating_duration_since(since),
+                _ => Duration::ZERO,
+            };
+            rto::limit(&socket, least.and_then(|least| look.limits(least, looks.patience, waits)));
             if look.is_held_back() {
                 rto::try_again(&socket);
             }

@@ -238,8 +238,9 @@ fn both_legs_of_a_live_flow_have_the_presets_and_autotuned_buffers() {
 }
 
 /// Limits of an active leg: idle and interval of keepalive in seconds, its count, user-timeout in milliseconds, which overrides the
-/// count, and rto-max in milliseconds. A silent peer is given up after 15 minutes, or before Linux 6.15 after 120 s.
-const ACTIVE: [u64; 5] = [5, 5, 23, 900_000, 1000];
+/// count, and rto-max in milliseconds. The user-timeout is 20 days while the peer answers. Before Linux 6.15 a silent peer is given up
+/// after 120 s.
+const ACTIVE: [u64; 5] = [5, 5, 23, 1_728_000_000, 1000];
 /// Limits of an idle leg, with the same fields. A silent peer is given up after 120 s.
 const IDLE: [u64; 5] = [60, 15, 4, 0, 120_000];
 
