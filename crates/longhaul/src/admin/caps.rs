@@ -5,21 +5,25 @@ use super::snapshot::{FlowState, Snapshot};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use longhaul_core::caps::{Bandwidth, InForce, Share};
-use longhaul_relay::{CapsNow, LegState, TunnelView};
+use longhaul_relay::{CapsNow, LegState, TunnelView, lock};
 use longhaul_units::Rate;
+use std::sync::Mutex;
 
-/// Fills the caps of `snapshot`, whose tunnels are `views`.
-pub(super) fn fill(snapshot: &mut Snapshot, views: &[TunnelView], caps: &CapsNow, curves: &Curves) {
+/// Fills the caps of `snapshot`, whose tunnels are `views`. Locks the `curves` for one reading at a time, because the admin thread waits
+/// for them.
+pub(super) fn fill(snapshot: &mut Snapshot, views: &[TunnelView], caps: &CapsNow, curves: &Mutex<Curves>) {
     let busier = |rates: Option<[f64; 2]>| rates.map(|[up, down]| up.max(down));
     let now = |bandwidth: &Bandwidth, rates| {
         Some(InForce { used: busier(rates), ..bandwidth.in_force(caps.day, caps.minute)? })
     };
     let number = |force: &Option<InForce>| force.as_ref().and_then(|force| force.rate).map(|Rate(rate)| rate);
-    let all = now(&caps.all, curves.recent_of_all());
+    let rates = lock(curves).recent_of_all();
+    let all = now(&caps.all, rates);
     snapshot.cap_bits_per_second = number(&all);
     snapshot.cap = all.map(|force| force.to_string());
     for (tunnel, view) in snapshot.tunnels.iter_mut().zip(views) {
-        let force = now(&view.settings.bandwidth, curves.recent(&tunnel.name));
+        let rates = lock(curves).recent(&tunnel.name);
+        let force = now(&view.settings.bandwidth, rates);
         tunnel.cap_bits_per_second = number(&force);
         tunnel.cap = force.map(|force| force.to_string());
         tunnel.flow_cap_bits_per_second = view.settings.flow_bandwidth.map(|Rate(rate)| rate);
@@ -28,7 +32,8 @@ pub(super) fn fill(snapshot: &mut Snapshot, views: &[TunnelView], caps: &CapsNow
         // By name, as the tunnels are sorted.
         let view =
             views.binary_search_by(|view| view.settings.name.cmp(&flow.tunnel)).ok().map(|at| &*views[at].settings);
-        flow.cap = of_flow(flow, view, caps, curves.of_flow(flow.flow)).map(|force| force.to_string());
+        let rates = lock(curves).of_flow(flow.flow);
+        flow.cap = of_flow(flow, view, caps, rates).map(|force| force.to_string());
     }
 }
 

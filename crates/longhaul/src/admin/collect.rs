@@ -45,7 +45,7 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
             lowest_cap_bits_per_second: settings.lowest_cap().map(|Rate(cap)| cap),
             proxy_in: settings.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: view.probes.as_ref().map(|view| health::verify(view, at)),
-            // The look of the next second must not wait for the curves of all tunnels.
+            // Locked for one curve at a time, because the admin thread waits for them.
             curve: span.and_then(|span| lock(&source.curves).curve(&settings.name, span, source.started)),
             ..TunnelState::default()
         }
@@ -68,7 +68,7 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
         admin: lock(&source.counters).clone(),
         ..Snapshot::default()
     };
-    caps::fill(&mut snapshot, tunnels, &source.relay.caps(), &lock(&source.curves));
+    caps::fill(&mut snapshot, tunnels, &source.relay.caps(), &source.curves);
     snapshot
 }
 

@@ -15,7 +15,8 @@ use std::time::SystemTime;
 #[derive(Debug, Default)]
 pub(super) struct Curves {
     tunnels: HashMap<String, Watched>,
-    flows: HashMap<u64, FlowRate>,
+    /// The live flows below caps, by number.
+    pub(super) flows: HashMap<u64, FlowRate>,
     /// Time of the last look, in seconds since the start.
     pub(super) looked: Option<f64>,
     /// Number of the flow at which the next look at round-trip times begins.
@@ -34,7 +35,7 @@ struct Watched {
 
 /// A live flow below a cap.
 #[derive(Clone, Copy, Debug)]
-struct FlowRate {
+pub(super) struct FlowRate {
     before: Tally,
     /// Rates up and down, in bits per second. `None` until the second look.
     rates: Option<[f64; 2]>,
@@ -112,21 +113,26 @@ impl Curves {
             self.tunnels.insert(name.clone(), tunnel);
         }
     }
+}
 
-    /// Brings the rates of the flows below caps up to date. `elapsed` is the time since the last look, in seconds.
-    pub(super) fn see_flows(&mut self, relay: &Relay, caps: &CapsNow, elapsed: Option<f64>) {
-        let mut before = std::mem::take(&mut self.flows);
-        relay.look_at_flows(|number, tunnel, age, now| {
-            if is_capped(tunnel, caps) {
-                // A new flow began with no bytes. One that was not below a cap until now is not known.
-                let new = FlowRate { before: Tally::default(), rates: None };
-                let known =
-                    before.remove(&number).or(elapsed.filter(|elapsed| age.as_secs_f64() <= *elapsed).map(|_| new));
-                let rates = known.zip(elapsed).map(|(known, elapsed)| known.rates_until(now, elapsed));
-                self.flows.insert(number, FlowRate { before: now, rates });
-            }
-        });
-    }
+/// Returns the flows below caps, with their rates by what they were `before`. `elapsed` is the time since the last look, in seconds.
+pub(super) fn see_flows(
+    mut before: HashMap<u64, FlowRate>,
+    relay: &Relay,
+    caps: &CapsNow,
+    elapsed: Option<f64>,
+) -> HashMap<u64, FlowRate> {
+    let mut flows = HashMap::new();
+    relay.look_at_flows(|number, tunnel, age, now| {
+        if is_capped(tunnel, caps) {
+            // A new flow began with no bytes. One that was not below a cap until now is not known.
+            let new = FlowRate { before: Tally::default(), rates: None };
+            let known = before.remove(&number).or(elapsed.filter(|elapsed| age.as_secs_f64() <= *elapsed).map(|_| new));
+            let rates = known.zip(elapsed).map(|(known, elapsed)| known.rates_until(now, elapsed));
+            flows.insert(number, FlowRate { before: now, rates });
+        }
+    });
+    flows
 }
 
 impl Watched {

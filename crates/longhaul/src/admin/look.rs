@@ -1,6 +1,7 @@
 //! Looks at the tunnels each second, for their curves. It runs on the admin thread, so the data workers do no work for it.
 
 use super::collect;
+use super::curves::see_flows;
 use super::health;
 use super::source::Source;
 use crate::control::Status;
@@ -34,9 +35,9 @@ fn look(source: &Source, status: &Status) {
     let counters = source.relay.tunnels.counter_values(&served);
     let (at, caps) = (At { time: SystemTime::now(), phase: status.phase }, source.relay.caps());
     let uptime = source.began.elapsed().as_secs_f64();
-    let (looked, from) = {
+    let (looked, from, flows) = {
         let curves = lock(&source.curves);
-        (curves.looked, curves.from)
+        (curves.looked, curves.from, curves.flows.clone())
     };
     let point = |view| Point { cap: cap(view, &caps), ..Point::default() };
     let mut points: HashMap<&str, Point> =
@@ -52,9 +53,10 @@ fn look(source: &Source, status: &Status) {
         points.get_mut(tunnel).into_iter().for_each(|point| point.rtt_ms = point.rtt_ms.max(rtt));
     });
     let seen = |name: &str| (points.get(name).copied().unwrap_or_default(), incidents.get(name).copied());
-    let mut curves = lock(&source.curves);
     let elapsed = looked.map(|before| uptime - before).filter(|elapsed| *elapsed > 0.0);
-    curves.see_flows(&source.relay, &caps, elapsed);
+    let flows = see_flows(flows, &source.relay, &caps, elapsed);
+    let mut curves = lock(&source.curves);
+    curves.flows = flows;
     curves.see_tunnels(served.iter().zip(counters), seen, (uptime, elapsed));
     (curves.looked, curves.from) = (Some(uptime), from);
 }
