@@ -230,7 +230,7 @@ fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, perm
         return false;
     }
     tunnel.counters.count(|counters| &counters.refused);
-    tunnel.counters.count(|counters| &counters.not_allowed);
+    tunnel.counters.count(|counters| &counters.looped);
     let name = &tunnel.settings.name;
     if let Some(more) = relay.lines.refused.pass(name, now) {
         warn!(tunnel = %name, %peer, is_loop, more, "refused: too many flows from this tunnel's own next hop; \

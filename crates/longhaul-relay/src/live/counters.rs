@@ -107,12 +107,14 @@ counters! {
     /// Connections accepted and allowed.
     accepted => "longhaul_tunnel_flows_accepted"
         "Connections accepted and allowed: flows that began.";
-    /// Connections that were reset before a flow began. The next three counters give the reason, except for a socket from
-    /// systemd that has no tunnel.
+    /// Connections that were reset before a flow began. Each has its reason in `longhaul_tunnel_refused`, except those to a socket
+    /// from systemd that has no tunnel.
     refused;
-    /// Connections that were reset because of `allow`, because too many flows come from the tunnel's own next hop, or
-    /// because they were not the announced probe. A view that subtracts counters could see the difference decrease.
+    /// Connections that were reset because of `allow`, because they were not the announced probe, or because they came to an FTP data
+    /// listener from a host outside of `ftp.data_from`.
     not_allowed in "longhaul_tunnel_refused" "not allowed";
+    /// Connections that were reset because too many flows come from the tunnel's own next hop, or go round in a loop.
+    looped in "longhaul_tunnel_refused" "loop";
     /// Connections that were reset because `proxy_in` found no valid header in time.
     bad_proxy_headers in "longhaul_tunnel_refused" "proxy header";
     /// Connections that were reset because of a limit of their source.
@@ -134,7 +136,7 @@ counters! {
         "Dials and checks that used an expired answer for a name.";
     /// Flows that ended well in both directions.
     finished in "longhaul_tunnel_flow_ends" "finished";
-    /// Flows that ended with RST. The next seven counters give the reason.
+    /// Flows that ended with RST. Each has its reason in `longhaul_tunnel_flow_ends`.
     reset;
     /// Flows whose dial no address answered.
     dials_failed in "longhaul_tunnel_flow_ends" "dial failed";
@@ -171,7 +173,7 @@ counters! {
     /// Probes that were refused: a preface that cannot be used, too many probes, or one that may not be passed on.
     probes_refused => "longhaul_tunnel_probes_refused"
         "Probes that were refused.";
-    /// Probes among these whose prober did not prove the key of `[probe] key_file`.
+    /// Refused probes whose prober did not prove the key of `[probe] key_file`.
     probes_unproven => "longhaul_tunnel_probes_unproven"
         "Probes among the refused ones whose senders did not prove the key.";
     /// Probes of tunnels with `verify` that found their tunnel broken.

@@ -132,5 +132,5 @@ fn no_counter_is_a_difference() {
     let samples = refused.samples(&scrape);
     let values: Vec<String> =
         samples.0.iter().map(|sample| format!("{}={:?}", sample.labels[1], sample.value)).collect();
-    assert_eq!(values, ["not allowed=Whole(7)", "proxy header=Whole(3)", "source limit=Whole(0)"]);
+    assert_eq!(values, ["not allowed=Whole(7)", "loop=Whole(0)", "proxy header=Whole(3)", "source limit=Whole(0)"]);
 }

@@ -149,10 +149,7 @@ fn tunnels() -> Vec<Metric> {
             "longhaul_tunnel_flow_ends",
             "Flows that ended. `finished` is FIN in both directions; every other end is a reset of both legs.",
         ),
-        Metric::of_counters(
-            "longhaul_tunnel_refused",
-            "Connections reset before a flow began. `not allowed` includes too many flows from the tunnel's own next hop.",
-        ),
+        Metric::of_counters("longhaul_tunnel_refused", "Connections reset before a flow began."),
         Metric::by(
             &["tunnel"],
             "longhaul_tunnel_dial_seconds",

@@ -63,7 +63,8 @@ fn is_named_and_bounded(addresses: [&str; 2]) {
         let have_ended = |counters: &[Value; 2]| counters.iter().all(|counters| counters["flows_now"] == 0);
         let counters = wait_for_value("every flow has ended", counters, have_ended);
         let of_both = |name: &str| counters.each_ref().map(|counters| counters[name].as_u64().unwrap());
-        assert!(of_both("not_allowed").iter().sum::<u64>() >= 2, "{counters:?}");
+        assert!(of_both("looped").iter().sum::<u64>() >= 2, "{counters:?}");
+        assert_eq!((of_both("looped"), of_both("not_allowed")), (of_both("refused"), [0, 0]), "{counters:?}");
         let status = relays[0].command(&["status"]);
         assert!(stdout(&status).contains("DOUBTFUL: tunnel one, next hop: flows go round in a loop: "), "{status:?}");
     });
