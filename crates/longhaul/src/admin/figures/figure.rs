@@ -1,5 +1,6 @@
 //! What a figure is: its value, its name, its place in each view.
 
+use crate::admin::snapshot::{HopState, LegState};
 use crate::figures::{age, bytes, rate, rtt};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,9 +15,9 @@ pub struct Figure<T> {
     pub status: Option<StatusColumn>,
     /// Its column on the dashboard.
     pub page: Option<PageColumn>,
-    /// Its line in the details of `top`: the label, and the unit behind the text.
+    /// The line of a leg's figure in the details of `top`: the label, and the unit behind the text.
     pub details: Option<[&'static str; 2]>,
-    /// Its metric: the name, and one sentence.
+    /// The metric of a next hop's figure: the name, and one sentence.
     pub metric: Option<[&'static str; 2]>,
     read: Read<T>,
 }
@@ -130,14 +131,6 @@ impl<T> Figure<T> {
         Figure { page: Some(PageColumn { heading, path: path.into() }), ..self }
     }
 
-    pub(super) fn details(self, label: &'static str, unit: &'static str) -> Figure<T> {
-        Figure { details: Some([label, unit]), ..self }
-    }
-
-    pub(super) fn metric(self, name: &'static str, help: &'static str) -> Figure<T> {
-        Figure { metric: Some([name, help]), ..self }
-    }
-
     /// Returns the same figure of a `U`, which has a `T` at `of`. It has no place in a view yet.
     pub(super) fn part<U: 'static>(&'static self, name: String, of: fn(&U) -> Option<&T>) -> Figure<U> {
         match &self.read {
@@ -188,6 +181,20 @@ impl<T> Figure<T> {
             Read::Text(read) => SortKey::Text(read(of).unwrap_or_default()),
             Read::Number(_, read) => SortKey::Number(read(of)),
         }
+    }
+}
+
+/// The page of a flow in `top` lists the figures of its legs alone.
+impl Figure<LegState> {
+    pub(super) fn details(self, label: &'static str, unit: &'static str) -> Figure<LegState> {
+        Figure { details: Some([label, unit]), ..self }
+    }
+}
+
+/// Of these tables, `/metrics` has that of next hops alone.
+impl Figure<HopState> {
+    pub(super) fn metric(self, name: &'static str, help: &'static str) -> Figure<HopState> {
+        Figure { metric: Some([name, help]), ..self }
     }
 }
 
