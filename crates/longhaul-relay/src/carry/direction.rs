@@ -64,11 +64,11 @@ struct Bulk {
     /// Decides when the sink is sampled.
     full: FullSinks,
     /// Runs while a pipe waits for the sink.
-    stall: Option<Stall>,
+    pipe_wait: Option<PipeWait>,
 }
 
 /// A timer, and the number of bytes that the pump had moved when the timer was set.
-struct Stall {
+struct PipeWait {
     timer: Pin<Box<Sleep>>,
     moved: u64,
 }
@@ -314,14 +314,14 @@ impl<'a> Direction<'a> {
         if !matches!(self.buffer, Buffer::Pipe(_)) {
             return Ok(());
         }
-        let stall = self.bulk().stall.get_or_insert_with(|| Stall { timer: Box::pin(sleep(STALLED)), moved });
-        while stall.timer.as_mut().poll(cx).is_ready() {
-            if stall.moved == moved {
-                self.bulk().stall = None;
+        let wait = self.bulk().pipe_wait.get_or_insert_with(|| PipeWait { timer: Box::pin(sleep(STALLED)), moved });
+        while wait.timer.as_mut().poll(cx).is_ready() {
+            if wait.moved == moved {
+                self.bulk().pipe_wait = None;
                 return self.buffer.unsplice(held, &self.legs.relay.pool);
             }
-            stall.timer.as_mut().reset(Instant::now() + STALLED);
-            stall.moved = moved;
+            wait.timer.as_mut().reset(Instant::now() + STALLED);
+            wait.moved = moved;
         }
         Ok(())
     }
@@ -362,14 +362,14 @@ impl<'a> Direction<'a> {
             self.give_back();
         }
         if let Some(bulk) = &mut self.bulk {
-            bulk.stall = None;
+            bulk.pipe_wait = None;
         }
     }
 
     fn bulk(&mut self) -> &mut Bulk {
         let choice = if self.may_choose { AutoCongestion::open() } else { AutoCongestion::settled() };
         self.bulk.get_or_insert_with(|| {
-            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), stall: None })
+            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), pipe_wait: None })
         })
     }
 

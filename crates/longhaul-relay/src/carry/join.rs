@@ -132,8 +132,7 @@ async fn settle(legs: &Legs<'_>, mut closing: Closings) -> Result<(), Broken> {
 /// Waits until the peer of `leg` has acknowledged every byte, as long as it makes progress. A RST would make the kernel
 /// discard the unacknowledged bytes.
 async fn deliver(legs: &Legs<'_>, leg: Leg) {
-    let mut left = u32::MAX;
-    let mut since = Instant::now();
+    let mut stall = Stall::begin(PATIENCE, Instant::now().into_std(), 0, u32::MAX);
     let mut pause = Duration::from_millis(1);
     let socket = legs.of(leg);
     loop {
@@ -147,8 +146,7 @@ async fn deliver(legs: &Legs<'_>, leg: Leg) {
         }
         match unacknowledged(socket.as_fd()) {
             Ok(0) | Err(_) => return,
-            Ok(now) if now < left => (left, since) = (now, Instant::now()),
-            Ok(_) if since.elapsed() >= PATIENCE => return,
+            Ok(left) if stall.is_over(Instant::now().into_std(), 0, left) => return,
             Ok(_) => {}
         }
         sleep(pause).await;
