@@ -77,13 +77,16 @@ export class History {
     const { samples, incidents } = this.tunnels.get(tunnel.name);
     // A sample of a minute comes with the daemon's history.
     if (this.span === SPANS[0]) samples.push(sample);
-    if (!["stalled", "doubtful", "broken"].includes(tunnel.health)) return;
-    const stage = snapshot.problems.find((problem) => problem.tunnel === tunnel.name && problem.health === tunnel.health)?.stage ?? "";
+    // The worst problems come first.
+    const problem = snapshot.problems.find((problem) => problem.tunnel === tunnel.name && (problem.fatal || problem.doubtful));
+    if (!problem) return;
+    const { health, stage } = problem;
     const last = incidents.at(-1);
     const from = sample.time - sample.seconds;
-    const goesOn = last && last.stage === stage && last.health === tunnel.health && last.until_unix_seconds >= from - 2;
+    // The daemon's own incidents end at whole seconds.
+    const goesOn = last && last.stage === stage && last.health === health && last.until_unix_seconds >= from - 2;
     if (goesOn) last.until_unix_seconds = sample.time;
-    else incidents.push({ from_unix_seconds: from, until_unix_seconds: sample.time, health: tunnel.health, stage });
+    else incidents.push({ from_unix_seconds: from, until_unix_seconds: sample.time, health, stage });
   }
 
   #forget(now, kept) {

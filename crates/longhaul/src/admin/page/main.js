@@ -81,7 +81,7 @@ function showSilence(err) {
 
 function drawBand(snapshot) {
   const health = HEALTH[snapshot.health];
-  const doubtful = snapshot.problems.filter((problem) => ["stalled", "doubtful"].includes(problem.health)).length;
+  const doubtful = snapshot.problems.filter((problem) => problem.doubtful).length;
   const warnings = snapshot.problems.length;
   const phase = snapshot.phase === "serving" ? "" : `It is ${PHASES[snapshot.phase]}.`;
   const since = snapshot.draining_since_unix_seconds;
@@ -105,7 +105,7 @@ function drawBand(snapshot) {
 
 // Returns since when new flows are not served, or nothing if they are.
 function brokenSince(snapshot) {
-  const fatal = snapshot.problems.filter((problem) => problem.health === "broken");
+  const fatal = snapshot.problems.filter((problem) => problem.fatal);
   if (fatal.length === 0) return "";
   const since = Math.min(...fatal.map((problem) => problem.since_unix_seconds));
   return `Since ${clock(since)}, ${count(fatal.length, "problem")} ${fatal.length === 1 ? "keeps" : "keep"} new flows from being served.`;
