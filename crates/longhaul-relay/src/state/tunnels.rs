@@ -11,7 +11,7 @@ use crate::state::loop_guard::LoopGuard;
 use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::Tunnel;
-use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, Wait};
+use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, TunnelFacts, Wait};
 use longhaul_core::loops::Doubtful;
 use longhaul_sys::route::takes_foreign;
 use std::net::SocketAddr;
@@ -57,6 +57,22 @@ pub struct TunnelView {
     /// The distributions over its flows.
     pub distributions: Arc<Distributions>,
     counters: Arc<Counters>,
+}
+
+impl TunnelView {
+    /// Returns the facts that the rules of health read.
+    pub fn facts(&self) -> TunnelFacts<'_> {
+        TunnelFacts {
+            name: &self.settings.name,
+            gone_address: self.gone_address,
+            hops: &self.hops,
+            looped: self.looped,
+            waiting: self.waiting,
+            stalled_clients: self.stalled_clients,
+            data_problem: self.data_problem.as_ref(),
+            probes: self.probes.as_ref().map(|view| &view.facts),
+        }
+    }
 }
 
 impl Tunnels {

@@ -9,8 +9,7 @@ use crate::control::{Refusal, Status};
 use crate::time::{milliseconds, seconds_since_1970};
 use longhaul_config::NextHop;
 use longhaul_core::health::{
-    self, At, DaemonFacts, Health, HopFacts, NameFacts, NearLimit, Noted, ProbeFacts, ProbeResult, TunnelFacts,
-    Whereabouts,
+    self, At, DaemonFacts, Health, HopFacts, NameFacts, NearLimit, Noted, ProbeFacts, ProbeResult, Whereabouts,
 };
 use longhaul_relay::{TunnelView, VerifyView};
 use std::time::{Duration, UNIX_EPOCH};
@@ -25,20 +24,10 @@ pub(super) struct Judged {
 
 /// Returns the problems of the daemon, by `status` and its tunnels.
 pub(super) fn problems(source: &Source, status: &Status, at: At, tunnels: &[TunnelView]) -> Vec<health::Problem> {
-    let tunnels = tunnels.iter().map(|tunnel| TunnelFacts {
-        name: &tunnel.settings.name,
-        gone_address: tunnel.gone_address,
-        hops: &tunnel.hops,
-        looped: tunnel.looped,
-        waiting: tunnel.waiting,
-        stalled_clients: tunnel.stalled_clients,
-        data_problem: tunnel.data_problem.as_ref(),
-        probes: tunnel.probes.as_ref().map(|view| &view.facts),
-    });
     let near = source.resources.near();
     let facts = DaemonFacts {
         at,
-        tunnels: tunnels.collect(),
+        tunnels: tunnels.iter().map(TunnelView::facts).collect(),
         near_limits: near.iter().filter_map(near_limit).collect(),
         refused_reload: status.refusal.as_ref().map(|Refusal { why, at }| (why.as_str(), *at)),
     };
