@@ -170,7 +170,7 @@ impl Tunnels {
         TunnelView {
             settings: settings.clone(),
             gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
-            looped: self.looped(tunnel, Instant::now()),
+            looped: lock(&tunnel.loops).view(Instant::now()),
             hops: hops.view(settings, &self.names, &stalled.hops),
             stalled_clients: stalled.clients.and_then(|since| SystemTime::now().checked_sub(since.elapsed())),
             waiting: waiting_clients.view(),
@@ -181,15 +181,19 @@ impl Tunnels {
         }
     }
 
-    /// Returns the client whose flows may be those of `tunnel`, unless one of its live flows is answered by now.
-    fn looped(&self, tunnel: &ServedTunnel, now: Instant) -> Option<Doubtful> {
-        let doubt = lock(&tunnel.loops).view(now)?;
-        let flows = self.registry.newest(&tunnel.counters, doubt.from, usize::MAX);
-        if flows.iter().any(|flow| flow.is_answered()) {
-            lock(&tunnel.loops).clear(doubt.from, now);
-            return None;
+    /// Ends the doubts about clients with a live flow that is answered by now: nobody answers in a loop.
+    pub fn end_doubts(&self) {
+        let now = Instant::now();
+        for tunnel in &*self.list() {
+            let doubtful = lock(&tunnel.loops).view(now).map(|doubt| doubt.from);
+            let is_answered = |from| {
+                let flows = self.registry.newest(&tunnel.counters, from, usize::MAX);
+                flows.iter().any(|flow| flow.is_answered())
+            };
+            if let Some(from) = doubtful.filter(|from| is_answered(*from)) {
+                lock(&tunnel.loops).clear(from, now);
+            }
         }
-        Some(doubt)
     }
 
     /// Returns the counters of each tunnel of `views`, with the bytes of its live and ended flows.

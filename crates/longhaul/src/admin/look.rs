@@ -31,6 +31,7 @@ pub(super) async fn for_ever(source: Arc<Source>) {
 }
 
 fn look(source: &Source, status: &Status) {
+    source.relay.tunnels.end_doubts();
     let served = collect::tunnels(source, status);
     let counters = source.relay.tunnels.counter_values(&served);
     let (at, caps) = (At { time: SystemTime::now(), phase: status.phase }, source.relay.caps());
