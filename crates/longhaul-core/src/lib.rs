@@ -24,6 +24,7 @@
 //! health        whether a next hop, a tunnel and the daemon are well
 //! curve         the figures of a tunnel over the last day
 //! wire          the formats of what relays send each other
+//! text          which characters of somebody else's text are shown
 //! ration        how often relays answer a probe
 //! places        how many probes they answer at a time
 //! reload        what a new configuration does with each tunnel

@@ -1,9 +1,26 @@
 //! State that flows share: permits, next hops, memory and pipes; and the keepalive of silent peers.
 //!
 //! Enters: requests of flows and listeners. Leaves: rights, next hops and empty pipes, each given back by its owner's drop.
-//! [`Tunnels`] has the list of tunnels that are served, each a `ServedTunnel`. [`Relay`] joins it with the rest; `legs` is one
-//! flow's part of it.
-//! May use: `caps`, `names`, `live` and what is below them.
+//! May use: `caps`, `names`, `live` and what is below them. The files:
+//!
+//! ```text
+//! legs              the two legs of one flow, and what its pumps share
+//! shared            the Relay
+//! tunnels           the list of tunnels that are served, and their views
+//!   loop_guard      finds dials that would come back to this process
+//!   served_tunnel   a tunnel: its settings, and what is kept for it
+//!     absence       the address of its listener that is gone
+//!     hops          its next hops
+//!     listening     its listening socket
+//!     permits       its part of the permits for flows
+//!     waiting       its clients that wait for one
+//! listeners         the tasks that accept, and the sockets of systemd
+//! budget            the bytes that blocked pumps hold
+//! pool              empty pipes
+//! probes            the probers, and the probes that are answered
+//! silence           the sweep: keepalive and retransmission of silent peers
+//! load              the use of these limits, for views
+//! ```
 
 mod absence;
 mod budget;
