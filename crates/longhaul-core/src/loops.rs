@@ -29,6 +29,8 @@ struct Doubt {
     since: Instant,
     /// Time of the last connection that shows it.
     last: Instant,
+    /// Whether a refusal was told.
+    is_told: bool,
 }
 
 /// Evidence that a tunnel's flows come back to it. Stronger evidence is greater.
@@ -71,6 +73,12 @@ impl Watch {
         if !self.cleared.is_some_and(|(cleared, at)| cleared == from && now.saturating_duration_since(at) < LIFETIME) {
             self.note(from, Sign::NextHop, now);
         }
+    }
+
+    /// Whether the refusal of a flow of `from` is to be told. Of each doubt only the first one is: a loop goes on until somebody mends it.
+    pub fn tells_refusal(&mut self, from: IpAddr) -> bool {
+        let doubt = self.doubt.as_mut().filter(|doubt| doubt.from == from);
+        !doubt.is_some_and(|doubt| std::mem::replace(&mut doubt.is_told, true))
     }
 
     /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered. Returns whether somebody must test now whether they
@@ -127,7 +135,8 @@ impl Watch {
         Some(Doubtful { from, sign, age: now.saturating_duration_since(since) })
     }
 
-    fn is_loop(&self, from: IpAddr, now: Instant) -> bool {
+    /// Whether flows of `from` go round in a loop for certain.
+    pub fn is_loop(&self, from: IpAddr, now: Instant) -> bool {
         matches!(self.sign(from, now), Some(Sign::Loop(_)))
     }
 
@@ -139,7 +148,7 @@ impl Watch {
             }
             // Another source does not hide a loop.
             Some(doubt) if doubt.sign > sign => {}
-            _ => self.doubt = Some(Doubt { from, sign, since: now, last: now }),
+            _ => self.doubt = Some(Doubt { from, sign, since: now, last: now, is_told: false }),
         }
     }
 
@@ -220,6 +229,7 @@ mod tests {
         watch.rest();
         watch.comes_from(FROM, start + SECOND);
         watch.comes_from(OTHER, start + SECOND);
+        assert_eq!([FROM, FROM, OTHER, OTHER].map(|from| watch.tells_refusal(from)), [true, false, true, true]);
         let view = watch.view(start + SECOND).unwrap();
         assert_eq!((view.from, view.sign, view.age), (FROM, back(), SECOND));
         assert!(watch.is_loop(FROM, start) && !watch.is_loop(OTHER, start));

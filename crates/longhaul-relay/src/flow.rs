@@ -64,7 +64,8 @@ pub(crate) fn run(
         drop((accept, dial));
         // The verifier logs what its probes find.
         if !live.flow.client.is_own() {
-            end.log(&live.relay, &accept_end, dial_end.as_ref());
+            let is_quiet = live.flow.is_probe() || loop_test::went_round(&live.tunnel, &live.flow);
+            end.log(&live.relay, &accept_end, dial_end.as_ref(), is_quiet);
         }
         drop(live);
         drop(permit);

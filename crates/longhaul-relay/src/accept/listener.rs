@@ -232,7 +232,8 @@ fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, perm
     tunnel.counters.count(|counters| &counters.refused);
     tunnel.counters.count(|counters| &counters.looped);
     let name = &tunnel.settings.name;
-    if let Some(more) = relay.lines.refused.pass(name, now) {
+    let is_told = lock(&tunnel.loops).tells_refusal(from);
+    if let Some(more) = is_told.then(|| relay.lines.refused.pass(name, now)).flatten() {
         warn!(tunnel = %name, %peer, is_loop, more, "refused: too many flows from this tunnel's own next hop; \
             do two relays point at each other?");
     }

@@ -37,9 +37,9 @@ pub(crate) struct FlowEnd<'a> {
 
 impl FlowEnd<'_> {
     /// Writes the flow's one line, with what the kernel knows of the legs. Unknown fields are left out, such as all
-    /// fields of a `dial` leg that was never connected. A probe's line is DEBUG, because the prober logs what it finds. Logs a
-    /// warning if a buffer limited one of the legs.
-    pub(crate) fn log(&self, relay: &Relay, accept: &LegEnd, dial: Option<&LegEnd>) {
+    /// fields of a `dial` leg that was never connected. The line of a flow that `is_quiet` is DEBUG. Logs a warning if a buffer
+    /// limited one of the legs.
+    pub(crate) fn log(&self, relay: &Relay, accept: &LegEnd, dial: Option<&LegEnd>, is_quiet: bool) {
         let FlowEnd { flow, tally, how, .. } = *self;
         let next_hop = flow.next_hop();
         // tracing takes only a constant level.
@@ -71,7 +71,7 @@ impl FlowEnd<'_> {
                 )
             };
         }
-        if flow.is_probe() {
+        if is_quiet {
             line!(debug)
         } else {
             line!(info)

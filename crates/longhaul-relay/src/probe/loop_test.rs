@@ -58,6 +58,13 @@ pub(crate) fn ended(tunnel: &ServedTunnel, flow: &Flow) {
     }
 }
 
+/// Whether an ended `flow` went round in a loop. Nobody waits for it: the flow of the client that began it is another one, and a probe
+/// tells what it found. The dials of a loop are ahead of the preface, so the probe's own flows do not show it.
+pub(crate) fn went_round(tunnel: &ServedTunnel, flow: &Flow) -> bool {
+    let from = flow.peer().ip().to_canonical();
+    !flow.is_answered() && flow.began_by(from) && lock(&tunnel.loops).is_loop(from, Instant::now())
+}
+
 /// Returns the next hop of flows from `from`, if there are more of them than a loop may have, and none of the newest is answered.
 fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<SocketAddr> {
     let newest = relay.registry.newest(&tunnel.counters, from, MAX_LOOPED + 1);

@@ -123,6 +123,35 @@ fn a_probe_that_comes_back_names_the_loop() {
     });
 }
 
+/// Each probe goes round as flows of the loop. Their clients are relays, which nobody waits for.
+#[test]
+fn probes_in_a_loop_leave_no_line_once_it_is_named_and_their_refusals_one() {
+    with_addresses(|| {
+        let (ports, server) = ([Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")], server());
+        let on = |host: usize, keys| relay_on(host, OWN[host], OWN[1 - host], keys, (&ports[host], &server));
+        let relays = [on(0, "verify = \"1s\""), on(1, "")];
+        for relay in &relays {
+            let is_named =
+                |found: &Vec<String>| found.iter().any(|text| text.starts_with("flows go round in a loop: "));
+            wait_for_value("the loop is named", || problems(relay), is_named);
+        }
+        let sum =
+            |name: &str| relays.iter().map(|relay| relay.status()["counters"][name].as_u64().unwrap()).sum::<u64>();
+        let counted = || (sum("accepted"), sum("refused"));
+        let lines = || relays.each_ref().map(|relay| relay.daemon.relay.lines_to_counters());
+        let before = wait_for_value("a refusal", counted, |now| now.1 > 0);
+        let first = lines();
+        wait_for_value("more probes go round", counted, |now| now.0 > before.0 + 100 && now.1 > before.1 + 2);
+        let more = lines();
+        let of = |lines: &[Vec<Value>; 2], message: &str| {
+            lines.iter().flatten().filter(|line| line["message"] == message).count()
+        };
+        assert_eq!((of(&more, "flow ended"), of(&more, "lines held back")), (0, 0), "{more:?}");
+        let refusal = "refused: too many flows from this tunnel's own next hop; do two relays point at each other?";
+        assert!((1..=2).contains(&(of(&first, refusal) + of(&more, refusal))), "one of each relay: {first:?} {more:?}");
+    });
+}
+
 /// A final host that echoes, and counts the bytes that it has got.
 fn echoing(address: &str) -> (TcpListener, Arc<AtomicUsize>) {
     let (server, bytes) = (server_at(address), Arc::new(AtomicUsize::new(0)));
