@@ -91,8 +91,8 @@ pub struct TunnelFacts<'a> {
     pub looped: Option<Doubtful>,
     /// The wait of its clients in the listen queue. `None` while none waits.
     pub waiting: Option<Wait>,
-    /// Time of the last answer of a client, if all whose flows carry bytes owe one. `None` otherwise.
-    pub stalled_clients: Option<SystemTime>,
+    /// Its clients whose flows carry bytes, if all of them owe an answer. `None` otherwise.
+    pub stalled_clients: Option<StalledClients>,
     /// The latest problem of its FTP data connections. `None` if there was none lately.
     pub data_problem: Option<&'a DataFacts>,
     /// The daemon's own probes of it. `None` without `verify`.
@@ -105,6 +105,17 @@ pub struct GoneAddress {
     /// The address.
     pub ip: IpAddr,
     /// Time of the first look that did not find it.
+    pub since: SystemTime,
+}
+
+/// The clients of a tunnel that do not answer, or the relays through which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StalledClients {
+    /// The lowest of their addresses.
+    pub first: IpAddr,
+    /// Number of the others.
+    pub more: usize,
+    /// Time of the last answer of one of them.
     pub since: SystemTime,
 }
 

@@ -4,7 +4,7 @@
 //! no client would come whose dial could find that the hop answers.
 
 use super::facts::{At, HopFacts, NameFacts, Noted, TunnelFacts};
-use super::problem::{Health, Problem};
+use super::problem::{Health, Party, Problem};
 use super::stage::Stage;
 use crate::next_hop::{Availability, EJECT_AFTER};
 use longhaul_units::age;
@@ -16,10 +16,20 @@ struct HopRule {
     health: Health,
     /// Returns the time for which the rule has applied to the hop. `None` if it does not apply.
     applies: fn(&HopFacts) -> Option<Duration>,
-    /// Writes the problem. `None` if a rule about all next hops of the tunnel tells it.
-    write: Option<fn(&HopFacts) -> String>,
+    /// The problem. `None` if a rule about all next hops of the tunnel tells it.
+    problem: Option<HopProblem>,
     /// Writes in a few words how the hop fails, for a column of it.
     short: Option<fn(&HopFacts) -> String>,
+}
+
+/// The problem of one next hop.
+struct HopProblem {
+    /// Writes what shows it.
+    write: fn(&HopFacts) -> String,
+    /// What to do. `None` if that depends.
+    remedy: Option<&'static str>,
+    /// Whether the relay writes a line of its own into the log when it begins and when it ends.
+    has_line: bool,
 }
 
 /// The rules. If several write a problem about a hop, the first one does. The same of the few words.
@@ -27,48 +37,62 @@ const HOP_RULES: &[HopRule] = &[
     HopRule {
         health: Health::Broken,
         applies: |hop| is(hop, Availability::Down).then_some(hop.choice.age),
-        write: Some(|hop| format!("{} is down by its checks{}", hop.next_hop, last_failure(hop))),
+        problem: Some(HopProblem {
+            write: |hop| format!("{} is down by its checks{}", hop.next_hop, last_failure(hop)),
+            remedy: None,
+            has_line: true,
+        }),
         short: Some(failing),
     },
     HopRule {
         health: Health::Doubtful,
         applies: |hop| is(hop, Availability::Ejected).then(|| failing_for(hop)),
-        write: Some(|hop| format!("{} is ejected: {}", hop.next_hop, failed_dials(hop))),
+        problem: Some(HopProblem {
+            write: |hop| format!("{} is ejected: {}", hop.next_hop, failed_dials(hop)),
+            remedy: None,
+            has_line: true,
+        }),
         short: Some(failing),
     },
     HopRule {
         health: Health::Doubtful,
         applies: |hop| (hop.choice.failures >= EJECT_AFTER).then(|| failing_for(hop)),
-        write: Some(|hop| format!("{}: {}", hop.next_hop, failed_dials(hop))),
+        problem: Some(HopProblem {
+            write: |hop| format!("{}: {}", hop.next_hop, failed_dials(hop)),
+            remedy: None,
+            has_line: false,
+        }),
         short: Some(failing),
     },
     HopRule {
         health: Health::Failing,
         applies: |hop| (hop.choice.failures > 0).then(|| failing_for(hop)),
-        write: None,
+        problem: None,
         short: Some(failing),
     },
     HopRule {
         health: Health::Doubtful,
         applies: |hop| hop.choice.stalled_for,
-        write: Some(|hop| {
-            format!("{} has not answered any flow that carries bytes for {}", hop.next_hop, stalled_for(hop))
+        problem: Some(HopProblem {
+            write: |hop| format!("{} does not answer flows that carry bytes", hop.next_hop),
+            remedy: Some(IS_PATH_WHOLE),
+            has_line: false,
         }),
         short: Some(|hop| format!("no answer to its flows for {}", stalled_for(hop))),
     },
     HopRule {
         health: Health::Broken,
         applies: |hop| outage(hop).filter(|(name, _)| !name.has_address).map(|(_, outage)| outage.age),
-        write: None,
+        problem: None,
         short: None,
     },
-    HopRule { health: Health::Failing, applies: |hop| Some(outage(hop)?.1.age), write: None, short: None },
-    HopRule { health: Health::Doubtful, applies: |hop| Some(absence(hop)?.age), write: None, short: None },
-    HopRule { health: Health::Unknown, applies: |hop| Some(check_refusal(hop)?.age), write: None, short: None },
+    HopRule { health: Health::Failing, applies: |hop| Some(outage(hop)?.1.age), problem: None, short: None },
+    HopRule { health: Health::Doubtful, applies: |hop| Some(absence(hop)?.age), problem: None, short: None },
+    HopRule { health: Health::Unknown, applies: |hop| Some(check_refusal(hop)?.age), problem: None, short: None },
     HopRule {
         health: Health::Waiting,
         applies: |hop| is(hop, Availability::SlowStart).then_some(hop.choice.age),
-        write: None,
+        problem: None,
         short: None,
     },
 ];
@@ -104,9 +128,11 @@ pub(super) fn single(tunnel: &TunnelFacts<'_>, at: At) -> Vec<Problem> {
     let is_old = tunnel.probes.is_some_and(|probes| probes.is_old_and_elsewhere(last_failure));
     let worst = if is_old { Health::Failing } else { left(hops) };
     let of_hop = |hop| {
-        let mut written = HOP_RULES.iter().filter_map(|rule| Some((rule.health, (rule.applies)(hop)?, rule.write?)));
-        let (health, age, write) = written.next()?;
-        Some(Problem::new(Stage::NextHop, health.min(worst), at.before(age), write(hop)))
+        let told = |rule: &'static HopRule| Some((rule.health, (rule.applies)(hop)?, rule.problem.as_ref()?));
+        let (health, age, HopProblem { write, remedy, has_line }) = HOP_RULES.iter().find_map(told)?;
+        let problem = Problem::new(Stage::NextHop, health.min(worst), at.before(age), write(hop));
+        let party = Some(Party { name: hop.next_hop.clone(), has_line: *has_line });
+        Some(Problem { remedy: remedy.map(Into::into), party, ..problem })
     };
     hops.iter().filter_map(of_hop).collect()
 }
@@ -169,7 +195,7 @@ fn together<'a>(
 }
 
 /// Returns the first of `names` and the number of the others: `a, b, c and 4 more`.
-fn some_of(names: impl Iterator<Item = String>) -> String {
+pub(super) fn some_of(names: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = names.collect();
     let more = names.len().saturating_sub(MAX_NAMES);
     names.truncate(MAX_NAMES);
@@ -220,6 +246,9 @@ fn absence(hop: &HopFacts) -> Option<&Noted> {
 fn check_refusal(hop: &HopFacts) -> Option<&Noted> {
     hop.check_refusal.as_ref().filter(|_| !is(hop, Availability::Down))
 }
+
+/// What to do about peers that do not answer.
+pub(super) const IS_PATH_WHOLE: &str = "is the path to it whole? ping it from here; docs/troubleshooting.md says more";
 
 /// Number of next hops that a problem names, so that it stays one readable line.
 const MAX_NAMES: usize = 3;

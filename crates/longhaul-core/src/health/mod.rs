@@ -25,7 +25,7 @@ mod tunnel;
 pub use daemon::{of_daemon, of_tunnel, problems};
 pub use facts::{
     At, DaemonFacts, DataFacts, GoneAddress, HopFacts, NameFacts, NearLimit, Noted, Phase, ProbeFacts, ProbeResult,
-    TunnelFacts, Wait, Whereabouts,
+    StalledClients, TunnelFacts, Wait, Whereabouts,
 };
 pub use hops::{failure, of_hop};
 pub use probes::lateness;

@@ -51,11 +51,22 @@ pub struct Problem {
     pub evidence: String,
     /// What to do. `None` if that depends.
     pub remedy: Option<String>,
+    /// Who fails or does not answer. `None` of another problem.
+    pub party: Option<Party>,
+}
+
+/// A next hop of a tunnel that has a problem, or its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Party {
+    /// Its name, which stays the same while the problem changes.
+    pub name: String,
+    /// Whether the relay writes a line of its own into the log when the problem begins and when it ends.
+    pub has_line: bool,
 }
 
 impl Problem {
     pub(super) fn new(stage: Stage, health: Health, since: SystemTime, evidence: String) -> Problem {
-        Problem { tunnel: None, health, stage, since, evidence, remedy: None }
+        Problem { tunnel: None, health, stage, since, evidence, remedy: None, party: None }
     }
 
     pub(super) fn with(self, remedy: impl Into<String>) -> Problem {

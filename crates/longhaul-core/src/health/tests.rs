@@ -207,17 +207,21 @@ fn failed_dials_are_a_problem_and_doubtful_if_no_next_hop_is_left() {
 fn a_hop_that_answers_none_of_its_flows_is_doubtful_without_another_one() {
     let mut stalled = up("a:1");
     stalled.choice.stalled_for = Some(Duration::from_secs(20));
-    let what = "a:1 has not answered any flow that carries bytes for 20s";
+    let path = "is the path to it whole? ping it from here; docs/troubleshooting.md says more";
+    let what = &format!("a:1 does not answer flows that carry bytes: {path}");
     assert_eq!(only(&of(&[stalled.clone()])), Some((what.into(), Health::Doubtful, at(980))));
     assert_eq!(only(&of(&[stalled.clone(), up("b:1")])), Some((what.into(), Health::Failing, at(980))));
     assert_eq!(
         (of_hop(&stalled), failure(&stalled)),
         (Health::Doubtful, Some("no answer to its flows for 20s".into()))
     );
-    let clients = of_one(TunnelFacts { stalled_clients: Some(at(990)), ..TunnelFacts::default() });
-    let what = "no client whose flow carries bytes has answered for 10s";
-    assert_eq!(only(&clients), Some((what.into(), Health::Failing, at(990))));
-    assert_eq!(clients[0].stage.part(), "clients");
+    for (more, who) in [(0, "192.168.77.1 does"), (3, "192.168.77.1 and 3 more do")] {
+        let stalled = StalledClients { first: "192.168.77.1".parse().unwrap(), more, since: at(990) };
+        let clients = of_one(TunnelFacts { stalled_clients: Some(stalled), ..TunnelFacts::default() });
+        let what = format!("{who} not answer flows that carry bytes: {path}");
+        assert_eq!(only(&clients), Some((what, Health::Failing, at(990))));
+        assert_eq!(clients[0].stage.part(), "clients");
+    }
 }
 
 /// A backup relay tells how the tunnel is now.
@@ -257,6 +261,16 @@ fn a_broken_stage_breaks_the_tunnel_and_a_first_result_to_come_does_not() {
     assert_eq!(said(Stage::Relay(1), 2), ("far relay", format!("relay 2: {plain}")));
     assert_eq!(said(Stage::Link(1), 2), ("WAN", format!("link 2: {plain}")));
     assert_eq!(said(Stage::Data, 1), ("final host", format!("the payload did not come back whole: {plain}")));
+}
+
+/// A next hop is down by its checks because the path behind it is broken.
+#[test]
+fn the_stage_of_a_probe_comes_before_the_next_hops() {
+    let (trouble, hops) = (refused_at(Stage::Link(0)), [hop("a:1", Availability::Down, 0)]);
+    let probes = probes(Some(&trouble), 1);
+    let found = of_one(TunnelFacts { hops: &hops, probes: Some(&probes), ..TunnelFacts::default() });
+    assert_eq!(healths(&found), [Health::Broken; 2]);
+    assert_eq!(found.iter().map(|problem| problem.stage).collect::<Vec<_>>(), [Stage::Link(0), Stage::NextHop]);
 }
 
 /// keepalived moves the address of a tunnel that is broken through both relays every few seconds. An alert must not end with each
@@ -362,7 +376,8 @@ fn each_other_rule_has_its_stage_its_health_and_its_remedy() {
 fn flows_that_may_come_back_are_doubtful_and_the_problem_says_how_that_shows() {
     let said = |sign| {
         let looped = Some(Doubtful { from: "10.20.20.20".parse().unwrap(), sign, age: Duration::from_secs(7) });
-        let (text, health, since) = only(&of_one(TunnelFacts { looped, ..TunnelFacts::default() })).unwrap();
+        let (text, health, since) =
+            only(&of_one(TunnelFacts { looped, hops: &[up("10.20.20.20:6000")], ..TunnelFacts::default() })).unwrap();
         assert_eq!((health, since), (Health::Doubtful, at(NOW - 7)));
         text
     };
@@ -370,8 +385,8 @@ fn flows_that_may_come_back_are_doubtful_and_the_problem_says_how_that_shows() {
     assert_eq!(said(Sign::NextHop), of_address);
     let of_test = "a connection to the next hop came back from 10.20.20.20: does its `to` lead back here?";
     assert_eq!(said(Sign::Returns), of_test);
-    let of_probe =
-        "flows go round in a loop: 10.20.20.20 connects to 10.10.10.20:6000, which is this tunnel; change its `to`";
+    let of_probe = "flows go round in a loop: this tunnel dials 10.20.20.20:6000, and 10.20.20.20 dials 10.10.10.20:6000, \
+                    which is this tunnel; one of the two `to` is wrong";
     assert_eq!(said(Sign::Loop("10.10.10.20:6000".parse().unwrap())), of_probe);
 }
 

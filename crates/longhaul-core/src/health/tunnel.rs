@@ -1,7 +1,7 @@
 //! The rules about a tunnel, and those that are neither about its next hops nor about its probes.
 
-use super::facts::{At, DataFacts, GoneAddress, TunnelFacts, Wait};
-use super::problem::{Health, Problem};
+use super::facts::{At, DataFacts, GoneAddress, StalledClients, TunnelFacts, Wait};
+use super::problem::{Health, Party, Problem};
 use super::stage::Stage;
 use super::{hops, probes};
 use crate::loops::{Doubtful, Sign};
@@ -15,9 +15,11 @@ enum Rule {
     Each(fn(&TunnelFacts<'_>, At) -> Vec<Problem>),
 }
 
-/// The rules, in the order of their problems.
+/// The rules, in the order of their problems. The stage at which a probe ended comes before the next hops, because it is nearer to the
+/// cause: next hops are down because of it.
 const RULES: &[Rule] = &[
     Rule::One(gone_listener),
+    Rule::One(probes::broken_stage),
     Rule::Each(hops::single),
     Rule::One(hops::refused_checks),
     Rule::One(hops::unanswered_names),
@@ -26,7 +28,6 @@ const RULES: &[Rule] = &[
     Rule::One(stalled_clients),
     Rule::One(waiting_clients),
     Rule::One(data_connections),
-    Rule::One(probes::broken_stage),
     Rule::One(probes::no_result),
 ];
 
@@ -51,23 +52,33 @@ fn gone_listener(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
 fn looped_flows(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
     let Doubtful { from, sign, age } = tunnel.looped?;
     let question = "does its `to` lead back here?";
+    let own = || hops::some_of(tunnel.hops.iter().map(|hop| hop.next_hop.clone()));
     let (evidence, remedy) = match sign {
         Sign::NextHop => (format!("{from} is this tunnel's next hop, and connects to it"), question),
         Sign::Returns => (format!("a connection to the next hop came back from {from}"), question),
-        Sign::Loop(to) => {
-            (format!("flows go round in a loop: {from} connects to {to}, which is this tunnel"), "change its `to`")
-        }
+        Sign::Loop(to) => (
+            format!(
+                "flows go round in a loop: this tunnel dials {}, and {from} dials {to}, which is this tunnel",
+                own()
+            ),
+            "one of the two `to` is wrong",
+        ),
     };
     Some(Problem::new(Stage::NextHop, Health::Doubtful, at.before(age), evidence).with(remedy))
 }
 
 /// Returns the problem of clients that do not answer. A client that was switched off shows, too, if no other carries bytes. So new
 /// flows are not in doubt.
-fn stalled_clients(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
-    let since = tunnel.stalled_clients?;
-    let time = longhaul_units::age(at.since(since).as_secs_f64());
-    let evidence = format!("no client whose flow carries bytes has answered for {time}");
-    Some(Problem::new(Stage::Clients, Health::Failing, since, evidence))
+fn stalled_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
+    let StalledClients { first, more, since } = tunnel.stalled_clients?;
+    let who = match more {
+        0 => format!("{first} does"),
+        more => format!("{first} and {more} more do"),
+    };
+    let evidence = format!("{who} not answer flows that carry bytes");
+    let party = Some(Party { name: "clients".into(), has_line: false });
+    let problem = Problem::new(Stage::Clients, Health::Failing, since, evidence);
+    Some(Problem { party, ..problem.with(hops::IS_PATH_WHOLE) })
 }
 
 /// Returns the problem of clients that wait, because the tunnel may not have another flow. They are served when a flow ends.

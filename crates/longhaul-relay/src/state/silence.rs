@@ -13,9 +13,8 @@ use crate::leg::stream::Stream;
 use crate::live::counters::Counters;
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;
-use crate::live::stalled::Places;
+use crate::live::stalled::{Place, Places};
 use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
-use longhaul_core::next_hop::HopKey;
 use longhaul_core::silence::{ACTIVE, Check, Keepalive, LegLook, MIN_AGE, PATIENCE, RARE_AFTER, Silence, rare};
 use longhaul_core::stall::{Answer, Answers};
 use longhaul_sys::tcp_info::TcpInfo;
@@ -136,20 +135,20 @@ impl Sweeper {
         }
         let before = std::mem::take(&mut self.stalled);
         for flow in self.watched.iter().filter(|watched| answers(watched, is_missing)) {
-            flow.visit(|counters, hop, answer| {
+            flow.visit(|counters, place, answer| {
                 let Answer::Missing(since) = answer else { return };
                 let known = self.stalled.iter().position(|(known, _)| Arc::ptr_eq(known, counters));
                 let index = known.unwrap_or_else(|| {
                     self.stalled.push((counters.clone(), Places::default()));
                     self.stalled.len() - 1
                 });
-                self.stalled[index].1.add(hop, since);
+                self.stalled[index].1.add(place, since);
             });
         }
         for flow in self.watched.iter().filter(|watched| answers(watched, |answer| *answer == Answer::Came)) {
-            flow.visit(|counters, hop, answer| {
+            flow.visit(|counters, place, answer| {
                 let known = self.stalled.iter_mut().find(|(known, _)| Arc::ptr_eq(known, counters));
-                known.into_iter().filter(|_| answer == Answer::Came).for_each(|(_, places)| places.remove(hop));
+                known.into_iter().filter(|_| answer == Answer::Came).for_each(|(_, places)| places.remove(place));
             });
         }
         before.iter().for_each(|(counters, _)| counters.stalled.set(Places::default()));
@@ -210,11 +209,11 @@ impl Watched {
         has_moved || to_check.is_none() || self.silence.is_in_doubt(now) || !flow.pulse.rest()
     }
 
-    /// Visits both legs: the counters of the tunnel, the next hop of the dial leg, and what the last look says about the peer.
-    fn visit(&self, mut visit: impl FnMut(&Arc<Counters>, Option<HopKey>, Answer)) {
+    /// Visits both legs: the counters of the tunnel, where the leg leads, and what the last look says about the peer.
+    fn visit(&self, mut visit: impl FnMut(&Arc<Counters>, Place, Answer)) {
         let Some(flow) = self.flow.upgrade() else { return };
         let Some((hop, _)) = flow.next_hop() else { return };
-        let places = [None, Some(hop.member().key)];
+        let places = [Place::Client(flow.peer().ip().to_canonical()), Place::Hop(hop.member().key)];
         places.into_iter().zip(&self.legs).for_each(|(place, leg)| visit(&flow.counters, place, leg.answer));
     }
 }
@@ -478,7 +477,7 @@ mod tests {
             let Places { clients, hops } = counters.stalled.get();
             let since = |then: Instant| (then - start).as_secs();
             let of = |port| hops.iter().find(|(key, _)| *key == hop(port).member().key).map(|(_, last)| since(*last));
-            (clients.map(since), of(1), of(2))
+            (clients.map(|(last, _)| since(last)), of(1), of(2))
         };
         assert_eq!((at(4), at(6)), ((None, None, None), (None, None, None)));
         assert_eq!(at(7), (Some(4), Some(4), Some(4)));

@@ -11,7 +11,7 @@ use crate::state::loop_guard::LoopGuard;
 use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::Tunnel;
-use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, TunnelFacts, Wait};
+use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, StalledClients, TunnelFacts, Wait};
 use longhaul_core::loops::Doubtful;
 use longhaul_sys::route::takes_foreign;
 use std::net::SocketAddr;
@@ -48,8 +48,8 @@ pub struct TunnelView {
     pub looped: Option<Doubtful>,
     /// The wait of its clients in the listen queue, because it may not have another flow now. `None` while none waits.
     pub waiting: Option<Wait>,
-    /// Time of the last answer of a client, if all whose flows carry bytes owe one. `None` otherwise.
-    pub stalled_clients: Option<SystemTime>,
+    /// Its clients whose flows carry bytes, if all of them owe an answer. `None` otherwise.
+    pub stalled_clients: Option<StalledClients>,
     /// The latest problem of its FTP data connections. `None` if there was none lately.
     pub data_problem: Option<DataFacts>,
     /// The results of the daemon's own probes. `None` without `verify`.
@@ -167,12 +167,16 @@ impl Tunnels {
             tunnel;
         let is_here = |address| self.loop_guard.here.has(address);
         let stalled = counters.stalled.get();
+        let stalled_clients = stalled.clients.and_then(|(last, clients)| {
+            let since = SystemTime::now().checked_sub(last.elapsed())?;
+            Some(StalledClients { first: *clients.first()?, more: clients.len() - 1, since })
+        });
         TunnelView {
             settings: settings.clone(),
             gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
             looped: lock(&tunnel.loops).view(Instant::now()),
             hops: hops.view(settings, &self.names, &stalled.hops),
-            stalled_clients: stalled.clients.and_then(|since| SystemTime::now().checked_sub(since.elapsed())),
+            stalled_clients,
             waiting: waiting_clients.view(),
             data_problem: data_problem.view(),
             probes: history.as_ref().map(|history| history.view()),

@@ -237,8 +237,8 @@ async fn converse(
         };
         let clock_ahead_us = i64::try_from(report.clock_us).unwrap_or(i64::MAX).saturating_sub(clock_us());
         findings.came_back = comes_back(plan, &report).await;
-        let (next, trouble) =
-            (report.next, findings.came_back.map(|to| round(to, at)).or_else(|| trouble_of(&report, at)));
+        let round = findings.came_back.map(|to| round(&report, to, at));
+        let (next, trouble) = (report.next, round.or_else(|| trouble_of(&report, at)));
         findings.relays.push(Relay { report, after: sent.elapsed(), clock_ahead_us });
         match (trouble, next) {
             (Some(trouble), _) => return Err(trouble),
@@ -368,9 +368,10 @@ async fn comes_back(plan: &Plan, report: &Report) -> Option<SocketAddr> {
     None
 }
 
-/// Returns the trouble that the relay `at` has connected to the tunnel at `to`.
-fn round(to: SocketAddr, at: usize) -> Trouble {
-    let why = format!("the probe came back: this relay connects to {to}, which is this tunnel; change its `to`");
+/// Returns the trouble that the relay `at`, which has sent `report`, has connected to the tunnel at `to`.
+fn round(report: &Report, to: SocketAddr, at: usize) -> Trouble {
+    let from = report.why.parse().map_or_else(|_| report.name.clone(), |from: SocketAddr| from.ip().to_string());
+    let why = format!("the probe came back: {from} dials {to}, which is this tunnel; one of the two `to` is wrong");
     Trouble { stage: Stage::Relay(at), cause: Cause::Failed, why, is_certain: true }
 }
 

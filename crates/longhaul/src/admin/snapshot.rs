@@ -94,7 +94,7 @@ pub struct Problem {
 
 impl Problem {
     /// Returns the tunnel and the stage: `tunnel ssh, WAN`.
-    pub(super) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         let tunnel = self.tunnel.as_ref().map(|tunnel| format!("tunnel {tunnel}, ")).unwrap_or_default();
         tunnel + &self.stage
     }

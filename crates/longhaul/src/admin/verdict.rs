@@ -76,7 +76,7 @@ impl Words {
 pub struct Verdict {
     /// How well the daemon is.
     pub health: Health,
-    /// Time since which a problem is fatal, or the daemon drains, in seconds since 1970 (UTC). Absent without either.
+    /// Time since which the problem that the text names is fatal, or the daemon drains, in seconds since 1970 (UTC). Absent without either.
     since_unix_seconds: Option<f64>,
     text: String,
 }
@@ -91,7 +91,7 @@ impl Verdict {
             health => health,
         };
         let broken = || problems.iter().filter(|problem| problem.health.is_broken());
-        let since = broken().map(|problem| problem.since_unix_seconds).reduce(f64::min);
+        let since = broken().next().map(|problem| problem.since_unix_seconds);
         let (since_unix_seconds, text) = match (phase, health) {
             (Phase::Draining, _) => (snapshot.draining_since_unix_seconds, draining(snapshot)),
             (Phase::Stopping, _) => (None, "stopping; the daemon ends with its last flow".into()),
@@ -192,7 +192,7 @@ mod tests {
             problem(None, 7.0, Health::Broken),
             problem(None, 1.0, Health::Failing),
         ];
-        assert_eq!(with(broken, false), (Health::Broken, "NOT WHOLE since 7: tunnel t, WAN, and 1 more".into()));
+        assert_eq!(with(broken, false), (Health::Broken, "NOT WHOLE since 9: tunnel t, WAN, and 1 more".into()));
         let drains = |listening| Snapshot {
             phase: Phase::Draining,
             draining_since_unix_seconds: Some(3.0),

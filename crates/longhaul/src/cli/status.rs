@@ -205,9 +205,10 @@ fn resource_line(resource: &ResourceState) -> Vec<String> {
     vec![name.clone(), cell(used), cell(limit), share.unwrap_or_default()]
 }
 
-/// Returns a problem and its age: `tunnel t, next hop: b:1 is down by its checks, for 2m05s`.
+/// Returns a problem and its age: `tunnel t, next hop, for 2m05s: b:1 is down by its checks`.
 fn problem_line(problem: &Problem, snapshot: &Snapshot) -> String {
-    format!("{problem}, for {}", age(snapshot.unix_seconds() - problem.since_unix_seconds))
+    let age = age(snapshot.unix_seconds() - problem.since_unix_seconds);
+    format!("{}, for {age}: {}", problem.place(), problem.what)
 }
 
 /// Returns the lines of flows, each with a few words about its legs.
@@ -321,7 +322,7 @@ mod tests {
             ..Snapshot::default()
         };
         let want = "NOT WHOLE for 1m00s: tunnel ssh-to-b, next hop\n\
-                    BROKEN: tunnel ssh-to-b, next hop: b:1 is down, for 1m00s\n\
+                    BROKEN: tunnel ssh-to-b, next hop, for 1m00s: b:1 is down\n\
                     longhaul 1.2.3, pid 0, up 1m01s, serving\n\n\
                     tunnel    listens on     flows  verified\nssh-to-b  10.0.0.1:6000  1      BROKEN at the WAN: no answer, for 30s\n\n\
                     tunnel    next hop  state  state age  flows  handshake  failed dials  failing\n\

@@ -103,11 +103,11 @@ function drawBand(snapshot) {
   announce(news.join("\n"), [find("word").textContent, phase, ...words].filter(Boolean).join(". "));
 }
 
-// Returns since when new flows are not served, or nothing if they are.
+// Returns since when the first problem keeps new flows from being served, or nothing if they are.
 function brokenSince(snapshot) {
   const fatal = snapshot.problems.filter((problem) => problem.fatal);
   if (fatal.length === 0) return "";
-  const since = Math.min(...fatal.map((problem) => problem.since_unix_seconds));
+  const since = fatal[0].since_unix_seconds;
   return `Since ${clock(since)}, ${count(fatal.length, "problem")} ${fatal.length === 1 ? "keeps" : "keep"} new flows from being served.`;
 }
 

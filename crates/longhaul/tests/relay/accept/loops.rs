@@ -50,8 +50,9 @@ fn is_named_and_bounded(addresses: [&str; 2]) {
             (0..3).map(|_| dial_from("10.7.0.9", format!("{}:6000", addresses[0]).parse().unwrap()).unwrap()).collect();
         for (here, there) in [(0, 1), (1, 0)] {
             let named = format!(
-                "flows go round in a loop: {} connects to {}:6000, which is this tunnel; change its `to`",
-                OWN[there], addresses[here]
+                "flows go round in a loop: this tunnel dials {}:6000, and {} dials {}:6000, which is this tunnel; \
+                 one of the two `to` is wrong",
+                addresses[there], OWN[there], addresses[here]
             );
             wait_named(&relays[here], &named);
         }
@@ -116,7 +117,8 @@ fn a_probe_that_comes_back_names_the_loop() {
         let near = relay_on(0, VIRTUAL[0], VIRTUAL[1], "verify = \"1s\"", (&ports[0], &server));
         let _far = relay_on(1, VIRTUAL[1], VIRTUAL[0], "verify_hops = 0", (&ports[1], &server));
         near.wait_broken("far relay", "failed");
-        let want = "the probe came back: this relay connects to 10.7.0.11:6000, which is this tunnel; change its `to`";
+        let want =
+            "the probe came back: 10.7.0.2 dials 10.7.0.11:6000, which is this tunnel; one of the two `to` is wrong";
         // Others may end earlier, by the reset of the flows that they make.
         wait_for_value("a probe that came back", || near.verify(), |verify| verify["why"] == want);
         talk(&dial(&ports[0]), &accept(&server));

@@ -45,7 +45,10 @@ fn views_of_both_relays_say_that_the_wan_is_dark_and_no_byte_is_lost() {
             assert!(metrics.lines().any(|line| line.starts_with("longhaul_next_hop_up{") && line.ends_with(" 0")));
             let text = stdout(&pair.near.command(&["status"]));
             assert!(text.starts_with("WHOLE, but DOUBTFUL: tunnel one, next hop: "), "{text}");
-            assert!(text.contains(" has not answered any flow that carries bytes for "), "{text}");
+            let silent =
+                |party: &str| format!("{party} does not answer flows that carry bytes: is the path to it whole? ");
+            assert!(text.contains(&silent(&pair.near.to[0])), "{text}");
+            assert_eq!(text.lines().nth(1).map(|line| line.matches(", for ").count()), Some(1), "{text}");
             wait_for_value(
                 "the far relay's clients are stalled",
                 || pair.far.status(),
@@ -53,6 +56,8 @@ fn views_of_both_relays_say_that_the_wan_is_dark_and_no_byte_is_lost() {
                     problems(status).any(|problem| problem["stage"] == "clients" && problem["health"] == "failing")
                 },
             );
+            let text = stdout(&pair.far.command(&["status"]));
+            assert!(text.contains(&silent(&Host::Near.wan().to_string())), "{text}");
         }
         [Host::Near, Host::Far].iter().for_each(|host| {
             wan.output(*host, "nft", &["delete table inet dark"]).unwrap();
