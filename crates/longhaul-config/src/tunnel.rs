@@ -135,6 +135,11 @@ impl Check {
             Some(CheckBy::Tcp) | None => Duration::from_secs(3),
         }
     }
+
+    /// Returns the time in which a next hop that fails is down. `None` without checks.
+    pub fn found_within(&self) -> Option<Duration> {
+        self.by.map(|_| self.interval.max(self.timeout()) * (self.fall + 1))
+    }
 }
 
 impl NextHop {

@@ -95,9 +95,22 @@ pub struct TunnelFacts<'a> {
     pub stalled_clients: Option<StalledClients>,
     /// The latest problem of its FTP data connections. `None` if there was none lately.
     pub data_problem: Option<&'a DataFacts>,
+    /// Time in which active checks find that a next hop is down. `None` without `check`.
+    pub checked_within: Option<Duration>,
     /// The daemon's own probes of it. `None` without `verify`.
     pub probes: Option<&'a ProbeFacts>,
 }
+
+impl TunnelFacts<'_> {
+    /// Returns the time in which its checks or its probes find that its path is broken. Zero without either.
+    pub(super) fn found_within(&self) -> Duration {
+        let probed = self.probes.map(|probes| probes.interval + probes.timeout);
+        probed.max(self.checked_within).unwrap_or_default().min(MAX_FOUND_WITHIN)
+    }
+}
+
+/// Maximum time for which the log leaves a problem to checks and probes.
+const MAX_FOUND_WITHIN: Duration = Duration::from_secs(60);
 
 /// An address of a listener that is not of this host any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -131,7 +131,8 @@ pub(super) fn single(tunnel: &TunnelFacts<'_>, at: At) -> Vec<Problem> {
         let told = |rule: &'static HopRule| Some((rule.health, (rule.applies)(hop)?, rule.problem.as_ref()?));
         let (health, age, HopProblem { write, remedy, has_line }) = HOP_RULES.iter().find_map(told)?;
         let problem = Problem::new(Stage::NextHop, health.min(worst), at.before(age), write(hop));
-        let party = Some(Party { name: hop.next_hop.clone(), has_line: *has_line });
+        let told_after = (!has_line).then(|| tunnel.found_within());
+        let party = Some(Party { name: hop.next_hop.clone(), told_after });
         Some(Problem { remedy: remedy.map(Into::into), party, ..problem })
     };
     hops.iter().filter_map(of_hop).collect()

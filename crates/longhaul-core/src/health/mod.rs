@@ -8,6 +8,7 @@
 //! probes   rules about the daemon's own probes of a tunnel
 //! tunnel   the other rules about a tunnel
 //! daemon   rules about the process; the health of each
+//! news     the problems that the log tells
 //! ```
 //! A rule about one hop is a row of `HOP_RULES` in `hops.rs`: when it applies, the health that follows, and what every view writes.
 //! Any other rule is a function, which `RULES` in `tunnel.rs` or `problems` in `daemon.rs` calls in the order of the problems.
@@ -15,6 +16,7 @@
 mod daemon;
 mod facts;
 mod hops;
+mod news;
 mod probes;
 mod problem;
 mod stage;
@@ -28,6 +30,7 @@ pub use facts::{
     StalledClients, TunnelFacts, Wait, Whereabouts,
 };
 pub use hops::{failure, of_hop};
+pub use news::{Line, News};
 pub use probes::lateness;
-pub use problem::{Health, Problem};
+pub use problem::{Health, Party, Problem};
 pub use stage::{Cause, Stage, Trouble};

@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// How well a next hop, a tunnel or the daemon is. The worse one is greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,8 +60,8 @@ pub struct Problem {
 pub struct Party {
     /// Its name, which stays the same while the problem changes.
     pub name: String,
-    /// Whether the relay writes a line of its own into the log when the problem begins and when it ends.
-    pub has_line: bool,
+    /// Time after which the log [tells](super::News) the problem. `None` if the relay writes lines of its own about it.
+    pub told_after: Option<Duration>,
 }
 
 impl Problem {

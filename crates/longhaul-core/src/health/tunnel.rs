@@ -6,6 +6,7 @@ use super::stage::Stage;
 use super::{hops, probes};
 use crate::loops::{Doubtful, Sign};
 use crate::permits::Full;
+use std::time::Duration;
 
 /// A rule about a tunnel.
 enum Rule {
@@ -76,7 +77,8 @@ fn stalled_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
         more => format!("{first} and {more} more do"),
     };
     let evidence = format!("{who} not answer flows that carry bytes");
-    let party = Some(Party { name: "clients".into(), has_line: false });
+    // Neither probes nor checks go to clients.
+    let party = Some(Party { name: "clients".into(), told_after: Some(Duration::ZERO) });
     let problem = Problem::new(Stage::Clients, Health::Failing, since, evidence);
     Some(Problem { party, ..problem.with(hops::IS_PATH_WHOLE) })
 }

@@ -70,6 +70,7 @@ impl TunnelView {
             waiting: self.waiting,
             stalled_clients: self.stalled_clients,
             data_problem: self.data_problem.as_ref(),
+            checked_within: self.settings.check.found_within(),
             probes: self.probes.as_ref().map(|view| &view.facts),
         }
     }

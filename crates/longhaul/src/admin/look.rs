@@ -1,4 +1,4 @@
-//! Looks at the tunnels each second, for their curves. It runs on the admin thread, so the data workers do no work for it.
+//! Looks at the tunnels each second, for their curves and for the log. It runs on the admin thread, so the data workers do no work for it.
 
 use super::collect;
 use super::curves::see_flows;
@@ -7,13 +7,14 @@ use super::source::Source;
 use crate::control::Status;
 use longhaul_core::caps::Bandwidth;
 use longhaul_core::curve::Point;
-use longhaul_core::health::{At, Health};
+use longhaul_core::health::{At, Health, Line, News, Phase, Problem};
 use longhaul_relay::{CapsNow, TunnelView, lock};
 use longhaul_units::Rate;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tracing::{info, warn};
 
 /// Looks each second. Never ends; it may be dropped.
 pub(super) async fn for_ever(source: Arc<Source>) {
@@ -21,16 +22,17 @@ pub(super) async fn for_ever(source: Arc<Source>) {
     let first = Instant::from_std(source.began) + Duration::from_millis(500);
     let mut ticks = interval_at(first, Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut news = News::default();
     loop {
         ticks.tick().await;
         // Nobody knows how a daemon is that does not answer.
         if let Some(status) = source.daemon().await {
-            look(&source, &status);
+            look(&source, &status, &mut news);
         }
     }
 }
 
-fn look(source: &Source, status: &Status) {
+fn look(source: &Source, status: &Status, news: &mut News) {
     source.relay.tunnels.end_doubts();
     let served = collect::tunnels(source, status);
     let counters = source.relay.tunnels.counter_values(&served);
@@ -44,6 +46,10 @@ fn look(source: &Source, status: &Status) {
     let mut points: HashMap<&str, Point> =
         served.iter().map(|view| (view.settings.name.as_str(), point(view))).collect();
     let problems = health::problems(source, status, at, &served);
+    // A daemon that stops serves no tunnel, so no problem is seen to end.
+    if status.phase != Phase::Stopping {
+        news.look(&problems, at, Instant::now().into_std()).into_iter().for_each(tell);
+    }
     let mut incidents = HashMap::new();
     // The worst problems come first, so the last one here is the worst.
     for problem in problems.iter().rev().filter(|problem| problem.health >= Health::Stalled) {
@@ -60,6 +66,17 @@ fn look(source: &Source, status: &Status) {
     curves.flows = flows;
     curves.see_tunnels(served.iter().zip(counters), seen, (uptime, elapsed));
     (curves.looked, curves.from) = (Some(uptime), from);
+}
+
+fn tell(line: Line) {
+    match line {
+        Line::Found(problem) => {
+            warn!(tunnel = problem.tunnel, stage = problem.stage.part(), why = %problem, "problem found");
+        }
+        Line::Ended(Problem { tunnel, stage, evidence, .. }, lasted) => {
+            info!(tunnel, stage = stage.part(), why = evidence, seconds = lasted.as_secs(), "problem ended");
+        }
+    }
 }
 
 /// Returns the lower one of the caps of a tunnel and of the daemon, in bits per second. 0 without one.

@@ -58,6 +58,14 @@ fn views_of_both_relays_say_that_the_wan_is_dark_and_no_byte_is_lost() {
             );
             let text = stdout(&pair.far.command(&["status"]));
             assert!(text.contains(&silent(&Host::Near.wan().to_string())), "{text}");
+            for (relay, stage, party) in [
+                (&pair.near, "next hop", pair.near.to[0].clone()),
+                (&pair.far, "clients", Host::Near.wan().to_string()),
+            ] {
+                let line = relay.daemon.relay.wait_log("problem found");
+                assert_eq!((&line["stage"], &line["tunnel"]), (&stage.into(), &"one".into()));
+                assert!(line["why"].as_str().unwrap().starts_with(&silent(&party)), "{line}");
+            }
         }
         [Host::Near, Host::Far].iter().for_each(|host| {
             wan.output(*host, "nft", &["delete table inet dark"]).unwrap();

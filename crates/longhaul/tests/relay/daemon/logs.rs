@@ -228,3 +228,20 @@ fn a_log_that_nobody_reads_does_not_block_the_exit() {
     relay.carry(b"a few bytes");
     assert_eq!(relay.terminate(), Some(0));
 }
+
+/// Where no probe and no check looks, the outage has a line at its beginning and one at its end.
+#[test]
+fn a_next_hop_that_fails_leaves_a_line_and_another_once_it_answers() {
+    let far = Port::reserve("127.0.0.1");
+    let watched = Watched::start_to(&[far.address()], "");
+    let refused = || assert_eq!(read_to_end(&dial(&watched.port)).1, Ending::Reset);
+    (0..3).for_each(|_| refused());
+    let line = watched.daemon.relay.wait_log("problem found");
+    let what = format!("{}: its last 3 dials failed (refused ", far.address());
+    assert_eq!((&line["tunnel"], &line["stage"]), (&"one".into(), &"next hop".into()));
+    assert!(line["why"].as_str().unwrap().starts_with(&what), "{line}");
+    let server = listen(far.address());
+    talk(&dial(&watched.port), &accept(&server));
+    let line = watched.daemon.relay.wait_log("problem ended");
+    assert!(line["why"].as_str().unwrap().starts_with(&what) && line["seconds"].is_u64(), "{line}");
+}

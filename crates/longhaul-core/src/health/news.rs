@@ -1,0 +1,181 @@
+//! Decides which problems the log tells: those of next hops and clients that fail or do not answer, if nobody else writes a line about
+//! them. Otherwise an outage would leave no trace where no probe and no check looks.
+//!
+//! ```text
+//! seen ──told_after, and the tunnel is not broken──> told: one line ──not seen for 30 s──> ended: one line
+//! ```
+//! So one that comes and goes within 30 s has one line.
+
+use super::facts::At;
+use super::problem::{Party, Problem};
+use std::time::{Duration, Instant};
+
+/// The problems that were told, or may be soon.
+#[derive(Debug, Default)]
+pub struct News(Vec<Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    problem: Problem,
+    /// Time from which it was there while the tunnel was not broken.
+    since: Instant,
+    /// Time of the last look that found it.
+    seen: Instant,
+    /// Time for which it had lasted then.
+    lasted: Duration,
+    is_told: bool,
+}
+
+/// A line for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The problem is there.
+    Found(Problem),
+    /// The problem, as it was told, has ended. It had lasted for this time.
+    Ended(Problem, Duration),
+}
+
+impl News {
+    /// Looks at all `problems` of `now`, which is also `at`. Returns what is to be told.
+    pub fn look(&mut self, problems: &[Problem], at: At, now: Instant) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for problem in problems {
+            let Some(Party { told_after: Some(told_after), .. }) = &problem.party else { continue };
+            let known = self.0.iter().position(|watched| watched.is_of(problem));
+            let index = known.unwrap_or_else(|| {
+                let (problem, lasted) = (problem.clone(), Duration::ZERO);
+                self.0.push(Watched { problem, since: now, seen: now, lasted, is_told: false });
+                self.0.len() - 1
+            });
+            let watched = &mut self.0[index];
+            if watched.is_told {
+                continue;
+            }
+            // Whoever has found that has written a line.
+            if problems.iter().any(|other| other.tunnel == problem.tunnel && other.health.is_broken()) {
+                watched.since = now;
+            } else if now.saturating_duration_since(watched.since) >= *told_after {
+                (watched.problem, watched.is_told) = (problem.clone(), true);
+                lines.push(Line::Found(problem.clone()));
+            }
+        }
+        self.0.retain_mut(|watched| {
+            let is_there = problems.iter().any(|problem| watched.is_part_of(problem));
+            if is_there {
+                (watched.seen, watched.lasted) = (now, at.since(watched.problem.since));
+            }
+            if is_there || !watched.is_told {
+                return is_there;
+            }
+            let is_over = now.saturating_duration_since(watched.seen) >= QUIET;
+            if is_over {
+                lines.push(Line::Ended(watched.problem.clone(), watched.lasted));
+            }
+            !is_over
+        });
+        lines
+    }
+}
+
+impl Watched {
+    fn is_of(&self, problem: &Problem) -> bool {
+        let name = |problem: &Problem| problem.party.as_ref().map(|party| party.name.clone());
+        self.is_at(problem) && name(&self.problem) == name(problem)
+    }
+
+    /// Whether its party still has a `problem`: perhaps another one, or together with others. Before it is told, only one that may be
+    /// told.
+    fn is_part_of(&self, problem: &Problem) -> bool {
+        match &problem.party {
+            Some(party) => self.is_of(problem) && (self.is_told || party.told_after.is_some()),
+            None => self.is_told && self.is_at(problem),
+        }
+    }
+
+    fn is_at(&self, problem: &Problem) -> bool {
+        self.problem.tunnel == problem.tunnel && self.problem.stage == problem.stage
+    }
+}
+
+/// Time after which a problem that is not seen any more has ended.
+const QUIET: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Health, Phase, Stage};
+    use super::*;
+    use std::time::SystemTime;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Returns the problem of a hop that began at 100 s.
+    fn problem(told_after: Option<u64>) -> Problem {
+        let told_after = told_after.map(Duration::from_secs);
+        let party = Some(Party { name: "a:1".into(), told_after });
+        let since = SystemTime::UNIX_EPOCH + 100 * SECOND;
+        let problem = Problem::new(Stage::NextHop, Health::Doubtful, since, "a:1 fails".into());
+        Problem { tunnel: Some("t".into()), party, ..problem }
+    }
+
+    fn broken(stage: Stage) -> Problem {
+        Problem { stage, health: Health::Broken, party: None, ..problem(None) }
+    }
+
+    /// Looks each second from 101 s on. `problems` returns those of a second. Returns the seconds of the lines, 'found' as it is, and 'ended'
+    /// with the time that it says.
+    fn lines(seconds: u64, problems: impl Fn(u64) -> Vec<Problem>) -> Vec<(u64, Option<Duration>)> {
+        let (mut news, start) = (News::default(), Instant::now());
+        let looked = (101..seconds).map(|second| {
+            let at = At { time: SystemTime::UNIX_EPOCH + Duration::from_secs(second), phase: Phase::Serving };
+            (second, news.look(&problems(second), at, start + Duration::from_secs(second)))
+        });
+        let flat = looked.flat_map(|(second, lines)| lines.into_iter().map(move |line| (second, line)));
+        let told = flat.map(|(second, line)| match line {
+            Line::Found(found) => {
+                assert_eq!(found.evidence, "a:1 fails");
+                (second, None)
+            }
+            Line::Ended(_, lasted) => (second, Some(lasted)),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn an_outage_has_a_line_at_its_begin_and_one_at_its_end() {
+        let at = |second| if second <= 180 { vec![problem(Some(0))] } else { Vec::new() };
+        assert_eq!(lines(300, at), [(101, None), (210, Some(80 * SECOND))]);
+    }
+
+    #[test]
+    fn one_that_comes_and_goes_does_not_flood() {
+        let at = |second| if second % 20 < 10 && second < 1000 { vec![problem(Some(0))] } else { Vec::new() };
+        assert_eq!(lines(2000, at), [(101, None), (1019, Some(889 * SECOND))]);
+    }
+
+    #[test]
+    fn what_a_probe_or_a_check_tells_has_no_second_line() {
+        let at = |second| match second {
+            ..110 => vec![problem(Some(15))],
+            110..200 => vec![broken(Stage::Link(0)), problem(Some(15))],
+            // It is whole again, and the flows answer a moment later.
+            200..205 => vec![problem(Some(15))],
+            _ => Vec::new(),
+        };
+        assert_eq!(lines(400, at), []);
+        let down = |second| if second < 110 { vec![problem(Some(15))] } else { vec![problem(None)] };
+        assert_eq!(lines(400, down), []);
+        let unseen = |_| vec![problem(Some(15))];
+        assert_eq!(lines(400, unseen), [(116, None)], "the probes find nothing");
+    }
+
+    #[test]
+    fn it_has_not_ended_while_its_party_has_another_problem() {
+        let at = |second| match second {
+            ..110 => vec![problem(Some(0))],
+            110..200 => vec![problem(None)],
+            200..300 => vec![broken(Stage::NextHop)],
+            _ => Vec::new(),
+        };
+        assert_eq!(lines(400, at), [(101, None), (329, Some(199 * SECOND))]);
+    }
+}
