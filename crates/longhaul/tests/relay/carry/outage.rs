@@ -105,17 +105,16 @@ fn bytes_that_the_relay_itself_cannot_send_move_soon_after_it_can() {
     let begin = Instant::now();
     wait_for_value("the near relay's next hop is stalled", || pair.near.status(), is_stalled);
     wait_for_value("the far relay's clients are stalled", || pair.far.status(), |status| !no_problem(status));
-    quiet_for(&pair.server, Duration::from_secs(18).saturating_sub(begin.elapsed()));
+    quiet_for(&pair.server, Duration::from_secs(17).saturating_sub(begin.elapsed()));
     [Host::Near, Host::Far]
         .iter()
         .for_each(|host| drop(wan.output(*host, "nft", &["delete table inet dark"]).unwrap()));
-    let back = Instant::now();
     for mut socket in [&pair.server, &pair.client] {
         let mut got = vec![0; sent.len()];
         socket.read_exact(&mut got).unwrap();
         assert_same(&got, &sent);
     }
-    assert!(back.elapsed() < Duration::from_secs(8), "{:?}", back.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "the kernel's own probe sent them: {:?}", begin.elapsed());
     for relay in [&pair.near, &pair.far] {
         wait_for_value("no problem is known any more", || relay.status(), no_problem);
     }
