@@ -117,10 +117,17 @@ impl Curve {
         self.minutes.add(second, seen, reach.minutes);
     }
 
-    /// Returns the mean rates of the last 10 seconds, up and down, in bits per second. `None` before the first look.
+    /// Returns the mean rates of the last 10 seconds, up and down, in bits per second, of those below the cap of now. `None` before the
+    /// first whole second below it.
     pub fn recent(&self) -> Option<[f32; 2]> {
-        let last = self.seconds.points.iter().rev().take(RECENT).copied();
-        let all = last.reduce(|newer, older| older.and(newer)).filter(|all| all.looks > 0)?;
+        let cap = self.seconds.points.back()?.cap;
+        let is_other = |point: &Point| point.looks > 0 && point.cap != cap;
+        let mut last: Vec<Point> = self.seconds.points.iter().rev().take(RECENT).copied().collect();
+        if let Some(other) = last.iter().position(is_other) {
+            // The second before it began below the other cap.
+            last.truncate(other.saturating_sub(1));
+        }
+        let all = last.into_iter().reduce(|newer, older| older.and(newer)).filter(|all| all.looks > 0)?;
         Some([all.up, all.down])
     }
 
@@ -309,6 +316,11 @@ mod tests {
             (100, vec![(1, 8.0), (0, 0.0), (0, 0.0), (2, 3.0)])
         );
         assert_eq!(curve.recent().map(|[up, _]| up), Some(14.0 / 3.0), "unseen seconds do not count");
+        // The rates below an old cap, and of the second in which it changed, are none below the new one.
+        for (second, rate, rates) in [(104, 4.0, None), (105, 2.0, Some(2.0)), (106, 1.0, Some(1.5))] {
+            curve.add(second, Point { cap: 2.0, ..up(rate) }, None, ONE);
+            assert_eq!(curve.recent().map(|[up, _]| up), rates);
+        }
         // The machine stood still for a day.
         curve.add(100_000, up(1.0), None, ONE);
         let (first, seconds) = all(&curve, Span::TenMinutes, |point| point.looks);

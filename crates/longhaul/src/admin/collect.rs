@@ -28,6 +28,7 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
     let flows = source.relay.flows();
     let counters = source.relay.tunnels.counter_values(tunnels);
     let at = At { time: SystemTime::now(), phase: status.phase };
+    let (now, uptime) = (seconds_since_1970(at.time), source.began.elapsed().as_secs_f64());
     let Judged { health, problems } = health::judge(source, &status, at, tunnels);
     let tunnel = |(view, counters): (&TunnelView, CounterValues)| {
         let settings = &view.settings;
@@ -46,7 +47,7 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
             proxy_in: settings.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: view.probes.as_ref().map(|view| health::verify(view, at)),
             // Locked for one curve at a time, because the admin thread waits for them.
-            curve: span.and_then(|span| lock(&source.curves).curve(&settings.name, span, source.started)),
+            curve: span.and_then(|span| lock(&source.curves).curve(&settings.name, span, now - uptime)),
             ..TunnelState::default()
         }
     };
@@ -54,7 +55,8 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         started_unix_seconds: seconds_since_1970(source.started),
-        uptime_seconds: source.began.elapsed().as_secs_f64(),
+        uptime_seconds: uptime,
+        unix_seconds: now,
         phase: status.phase,
         draining_since_unix_seconds: status.draining_since.map(seconds_since_1970),
         ready: !health.is_broken(),

@@ -2,12 +2,13 @@
 //! the process.
 
 use super::snapshot::{CurveState, IncidentState};
-use crate::time::seconds_since_1970;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
+use longhaul_core::caps::Bandwidth;
 use longhaul_core::curve::{Curve, Point, Reach, Span};
 use longhaul_core::health::{Health, ProbeResult};
 use longhaul_relay::{CapsNow, CounterValues, Relay, Tally, TunnelView};
+use longhaul_units::Rate;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
@@ -37,8 +38,17 @@ struct Watched {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowRate {
     before: Tally,
-    /// Rates up and down, in bits per second. `None` until the second look.
+    /// The lower one of the caps of its tunnel and of the daemon at the last look, in bits per second. 0 without one.
+    cap: f32,
+    /// Rates up and down, in bits per second. `None` until the second look below this cap.
     rates: Option<[f64; 2]>,
+}
+
+/// Returns the lower one of the caps of a tunnel and of the daemon, in bits per second. 0 without one.
+pub(super) fn lower_cap(tunnel: &Tunnel, caps: &CapsNow) -> f32 {
+    let at = |bandwidth: &Bandwidth| bandwidth.at(caps.day, caps.minute);
+    let lower = [at(&tunnel.bandwidth), at(&caps.all)].into_iter().flatten().min();
+    lower.map_or(0.0, |Rate(cap)| cap as f32)
 }
 
 /// Whether the rates of its flows are of use.
@@ -64,10 +74,10 @@ impl Curves {
         self.flows.get(&flow)?.rates
     }
 
-    /// Returns the curve of a tunnel. `None` before the first look.
-    pub(super) fn curve(&self, tunnel: &str, span: Span, started: SystemTime) -> Option<CurveState> {
+    /// Returns the curve of a tunnel. `None` before the first look. `started` is the start of the daemon by the clock of now, in seconds
+    /// since 1970.
+    pub(super) fn curve(&self, tunnel: &str, span: Span, started: f64) -> Option<CurveState> {
         let curve = &self.tunnels.get(tunnel)?.curve;
-        let started = seconds_since_1970(started);
         let (interval_seconds, first, points) = curve.points(span);
         let mut state =
             CurveState { from_unix_seconds: started + first as f64, interval_seconds, ..CurveState::default() };
@@ -126,10 +136,13 @@ pub(super) fn see_flows(
     relay.look_at_flows(|number, tunnel, age, now| {
         if is_capped(tunnel, caps) {
             // A new flow began with no bytes. One that was not below a cap until now is not known.
-            let new = FlowRate { before: Tally::default(), rates: None };
+            let cap = lower_cap(tunnel, caps);
+            let new = FlowRate { before: Tally::default(), cap, rates: None };
             let known = before.remove(&number).or(elapsed.filter(|elapsed| age.as_secs_f64() <= *elapsed).map(|_| new));
+            // A rate below another cap says nothing about this one.
+            let known = known.filter(|known| known.cap == cap);
             let rates = known.zip(elapsed).map(|(known, elapsed)| known.rates_until(now, elapsed));
-            flows.insert(number, FlowRate { before: now, rates });
+            flows.insert(number, FlowRate { before: now, cap, rates });
         }
     });
     flows

@@ -1,15 +1,13 @@
 //! Looks at the tunnels each second, for their curves and for the log. It runs on the admin thread, so the data workers do no work for it.
 
 use super::collect;
-use super::curves::see_flows;
+use super::curves::{lower_cap, see_flows};
 use super::health;
 use super::source::Source;
 use crate::control::Status;
-use longhaul_core::caps::Bandwidth;
 use longhaul_core::curve::Point;
 use longhaul_core::health::{At, Health, Line, News, Phase, Problem};
-use longhaul_relay::{CapsNow, TunnelView, lock};
-use longhaul_units::Rate;
+use longhaul_relay::{TunnelView, lock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -42,7 +40,7 @@ fn look(source: &Source, status: &Status, news: &mut News) {
         let curves = lock(&source.curves);
         (curves.looked, curves.from, curves.flows.clone())
     };
-    let point = |view| Point { cap: cap(view, &caps), ..Point::default() };
+    let point = |view: &TunnelView| Point { cap: lower_cap(&view.settings, &caps), ..Point::default() };
     let mut points: HashMap<&str, Point> =
         served.iter().map(|view| (view.settings.name.as_str(), point(view))).collect();
     let problems = health::problems(source, status, at, &served);
@@ -77,13 +75,6 @@ fn tell(line: Line) {
             info!(tunnel, stage = stage.part(), why = evidence, seconds = lasted.as_secs(), "problem ended");
         }
     }
-}
-
-/// Returns the lower one of the caps of a tunnel and of the daemon, in bits per second. 0 without one.
-fn cap(view: &TunnelView, caps: &CapsNow) -> f32 {
-    let at = |bandwidth: &Bandwidth| bandwidth.at(caps.day, caps.minute);
-    let lower = [at(&view.settings.bandwidth), at(&caps.all)].into_iter().flatten().min();
-    lower.map_or(0.0, |Rate(cap)| cap as f32)
 }
 
 /// Number of flows whose round-trip times one look asks for: two system calls each. The next look goes on with the others.

@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub started_unix_seconds: f64,
     /// Time since the start, in seconds.
     pub uptime_seconds: f64,
+    /// Time of the snapshot, in seconds since 1970 (UTC). Not the sum of both above if the host's clock was set since the start.
+    pub unix_seconds: f64,
     /// Phase of the process.
     #[serde(with = "PhaseInJson")]
     pub phase: Phase,
@@ -61,13 +63,6 @@ pub struct Snapshot {
     /// Rates of the process since an earlier snapshot. Only in a view that keeps that one; not in the JSON.
     #[serde(skip)]
     pub rates: Rates,
-}
-
-impl Snapshot {
-    /// Returns the time of the snapshot, in seconds since 1970 (UTC).
-    pub fn unix_seconds(&self) -> f64 {
-        self.started_unix_seconds + self.uptime_seconds
-    }
 }
 
 /// Something that does not work.

@@ -100,7 +100,7 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
         Phase::Stopping => "stopping: it ends with its last flow",
     };
     let up = age(snapshot.uptime_seconds);
-    let lasting = |since| format!("for {}", age(snapshot.unix_seconds() - since));
+    let lasting = |since| format!("for {}", age(snapshot.unix_seconds - since));
     let mut text = format!("{}\n", Verdict::of(snapshot).line(lasting));
     for problem in &snapshot.problems {
         text += &format!("{}: {}\n", Words::of(problem.health).problem, problem_line(problem, snapshot));
@@ -160,7 +160,7 @@ fn hop_lines(tunnels: &[TunnelState]) -> Vec<Vec<String>> {
 /// Returns the state by the daemon's own probes and its age, and why there is no newer result: `BROKEN at the WAN: no answer,
 /// for 2m05s`.
 fn verified(verify: &VerifyState, snapshot: &Snapshot) -> String {
-    let now = snapshot.unix_seconds();
+    let now = snapshot.unix_seconds;
     let since = age(now - verify.since_unix_seconds);
     let late = verify.lateness(now);
     match verify.state {
@@ -207,7 +207,7 @@ fn resource_line(resource: &ResourceState) -> Vec<String> {
 
 /// Returns a problem and its age: `tunnel t, next hop, for 2m05s: b:1 is down by its checks`.
 fn problem_line(problem: &Problem, snapshot: &Snapshot) -> String {
-    let age = age(snapshot.unix_seconds() - problem.since_unix_seconds);
+    let age = age(snapshot.unix_seconds - problem.since_unix_seconds);
     format!("{}, for {age}: {}", problem.place(), problem.what)
 }
 

@@ -252,7 +252,7 @@ fn verify() -> Vec<Metric> {
             "Time for which the tunnel's address has not been on this host, as on a backup relay. 0 while it is here. Absent after a \
              drain has closed the listener.",
             |scrape, out| {
-                let now = scrape.snapshot.unix_seconds();
+                let now = scrape.snapshot.unix_seconds;
                 for tunnel in scrape.snapshot.tunnels.iter().filter(|tunnel| tunnel.listening) {
                     let Some(verify) = &tunnel.verify else { continue };
                     let elsewhere = verify.elsewhere_since_unix_seconds.map_or(0.0, |since| (now - since).max(0.0));

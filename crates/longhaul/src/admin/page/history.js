@@ -46,18 +46,21 @@ export class History {
 
   // Adds the answer of the daemon to a request for `path`.
   add(snapshot, path) {
-    const now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
+    const { started_unix_seconds: started, uptime_seconds: uptime, unix_seconds: now } = snapshot;
     // A daemon that was started again counts from 0.
-    const last = this.#last?.started === snapshot.started_unix_seconds && this.#last.now < now ? this.#last : null;
+    const last = this.#last?.started === started && this.#last.uptime < uptime ? this.#last : null;
+    const seconds = last && uptime - last.uptime;
+    // The times of the curves are by the clock of the host. If that was set, the daemon has them by the new clock.
+    if (last && Math.abs(now - last.now - seconds) > GAP_SECONDS) this.#refreshed = null;
     const next = {
-      started: snapshot.started_unix_seconds,
+      started,
+      uptime,
       now,
       at: performance.now(),
       total: snapshot.counters,
       tunnels: new Map(snapshot.tunnels.map((tunnel) => [tunnel.name, tunnel.counters])),
       flows: new Map(snapshot.flows.map((flow) => [flow.flow, { bytes_up: flow.up_bytes, bytes_down: flow.down_bytes }])),
     };
-    const seconds = last && now - last.now;
     this.total = last && rates(last.total, next.total, seconds);
     this.flows = last ? flowRates(last, next, snapshot.flows, seconds) : new Map();
     // The operator may have chosen another time meanwhile.

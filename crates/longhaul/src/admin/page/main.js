@@ -72,7 +72,7 @@ function showSilence(err) {
   silentSince ??= Date.now() / 1e3;
   find("figures").classList.add("old");
   find("problems").classList.add("old");
-  const time = last && clock(last.started_unix_seconds + last.uptime_seconds);
+  const time = last && clock(last.unix_seconds);
   const old = last ? `All below is from ${time}, when it was ${last.ready ? "WHOLE" : "NOT WHOLE"}. ` : "";
   const since = `The daemon has not answered since ${clock(silentSince)}`;
   drawState("gone", "?", "NO ANSWER", `${since}: ${err.message}. ${old}On its host, use longhaul status.`);
@@ -92,7 +92,7 @@ function drawBand(snapshot) {
     bad: [brokenSince(snapshot), drains].filter(Boolean).join(" ") || "The daemon is not ready.",
   };
   drawState(health.tone, health.sign, health.word, reasons[health.tone] ?? "No problem is known.");
-  const now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
+  const now = snapshot.unix_seconds;
   list(find("problems"), snapshot.problems.slice(0, MAX_PROBLEMS), makeProblem, (item, problem) => drawProblem(item, problem, now));
   const rest = snapshot.problems.length - MAX_PROBLEMS;
   sayOrHide(find("more-problems"), rest > 0 ? `and ${count(rest, "problem")} more` : null);

@@ -59,7 +59,7 @@ export class Tunnels {
   }
 
   draw(snapshot, history) {
-    const now = snapshot.started_unix_seconds + snapshot.uptime_seconds;
+    const now = snapshot.unix_seconds;
     const rank = (tunnel) => HEALTH[tunnel.health].rank;
     const tunnels = [...snapshot.tunnels].sort((one, two) => rank(one) - rank(two));
     const shown = tunnels.slice(0, MAX_CARDS);
