@@ -248,7 +248,7 @@ fn begin_to_carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Str
 mod tests {
     use super::*;
     use crate::leg::leg_state::LegState;
-    use crate::leg::stream;
+    use crate::leg::stream::{self, BOUND, soon, stand_still};
     use crate::live::flow::FlowStateName;
     use longhaul_config::{NextHop, Tunnel};
     use socket2::SockRef;
@@ -261,9 +261,9 @@ mod tests {
     /// Sends a message that fits every buffer, and waits until it has arrived.
     async fn pass(from: &TcpStream, to: &TcpStream) {
         let mut got = [0; 8];
-        from.writable().await.unwrap();
+        soon(from.writable()).await.unwrap();
         assert_eq!(from.try_write(b"message").unwrap(), 7);
-        let read = to.async_io(Interest::READABLE, || to.try_read(&mut got)).await;
+        let read = soon(to.async_io(Interest::READABLE, || to.try_read(&mut got))).await;
         assert_eq!(read.unwrap(), 7);
     }
 
@@ -287,13 +287,16 @@ mod tests {
     async fn a_next_hop_that_answers_and_resets_at_once_is_heard() {
         let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // accept(2) obeys SO_RCVTIMEO, too (socket(7)).
+        SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
         let to = server.local_addr().unwrap();
         let to = NextHop::new(to.ip().to_string(), to.port());
         // The second next hop is not dialled.
         let other = NextHop::new("192.0.2.1", 1);
         let tunnel = Tunnel::new("loud", ours.local_addr().unwrap(), vec![to, other]);
         let mut client = std::net::TcpStream::connect(tunnel.listen).unwrap();
-        let (accept, peer) = ours.accept().await.unwrap();
+        client.set_read_timeout(Some(BOUND)).unwrap();
+        let (accept, peer) = soon(ours.accept()).await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         // As our own listener sets it.
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap();
@@ -325,9 +328,10 @@ mod tests {
         let (accept, dial) = (Arc::new(accept), Arc::new(dial));
         let live = Live::begin(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), peer.into(), &accept);
         live.flow.connected(0, next_hop, &dial);
-        assert_eq!(carry_ftp(&live, &accept, &dial, ()).await.0.0, How::Reset(Leg::Accept));
+        assert_eq!(soon(carry_ftp(&live, &accept, &dial, ())).await.0.0, How::Reset(Leg::Accept));
         drop((live, accept, dial));
         let mut got = Vec::new();
+        server.set_read_timeout(Some(BOUND)).unwrap();
         server.read_to_end(&mut got).unwrap();
         assert_eq!(got, b"RETR f\r\n");
     }
@@ -340,8 +344,8 @@ mod tests {
         let to = server.local_addr().unwrap();
         let hop = NextHop::new(to.ip().to_string(), to.port());
         let tunnel = Tunnel::new("seen", ours.local_addr().unwrap(), vec![hop.clone()]);
-        let client = TcpStream::connect(tunnel.listen).await.unwrap();
-        let (accept, peer) = ours.accept().await.unwrap();
+        let client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
+        let (accept, peer) = soon(ours.accept()).await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
         let relay = Relay::new(100);
@@ -349,13 +353,16 @@ mod tests {
         let task = run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ());
         assert!(view().state == FlowStateName::Dialling && view().next_hop.is_none() && view().dial.is_none());
         let flow = tokio::spawn(task);
-        let (far, dial_local) = server.accept().await.unwrap();
+        let (far, dial_local) = soon(server.accept()).await.unwrap();
         pass(&client, &far).await;
         pass(&far, &client).await;
         // The pump counts after it has written.
-        while (view().up_bytes, view().down_bytes) != (7, 7) {
-            tokio::task::yield_now().await;
-        }
+        soon(async {
+            while (view().up_bytes, view().down_bytes) != (7, 7) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         let seen = view();
         assert_eq!((seen.flow, seen.state), (1, FlowStateName::Open));
         let local = |leg: &Option<LegState>| leg.as_ref().unwrap().local;
@@ -369,11 +376,11 @@ mod tests {
         assert!(dial.cwnd_segments > 0 && dial.congestion.is_some(), "{dial:?}");
 
         assert!(!relay.kill(2) && relay.kill(1));
-        flow.await.unwrap();
+        soon(flow).await.unwrap();
         assert!(relay.flows().is_empty() && !relay.kill(1));
         assert_eq!((relay.counters.cut.load(Relaxed), relay.counters.flows_now.load(Relaxed)), (1, 0));
         for end in [client, far] {
-            let read = end.async_io(Interest::READABLE, || end.try_read(&mut [0; 8])).await;
+            let read = soon(end.async_io(Interest::READABLE, || end.try_read(&mut [0; 8]))).await;
             assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
         }
     }
@@ -396,24 +403,27 @@ mod tests {
         let mut tunnel = Tunnel { protocol, ..Tunnel::new("idle", ours.local_addr().unwrap(), vec![to]) };
         tunnel.accept.set(Leg::Accept, "linger-half-open", "1s").unwrap();
         tunnel.dial.set(Leg::Dial, "linger-half-open", "1s").unwrap();
-        let client = TcpStream::connect(tunnel.listen).await.unwrap();
-        let (accept, peer) = ours.accept().await.unwrap();
+        let client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
+        let (accept, peer) = soon(ours.accept()).await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         let relay = Relay::new(100);
         let flow = tokio::spawn(run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
-        let (far, _) = server.accept().await.unwrap();
+        let (far, _) = soon(server.accept()).await.unwrap();
         pass(&client, &far).await;
 
         tokio::time::pause();
+        let (done, still) = stand_still();
         tokio::time::advance(YEAR).await;
         pass(&client, &far).await;
         pass(&far, &client).await;
         assert!(!flow.is_finished());
 
         // The same clock ends the flow once it is half-open: while nothing else runs, it jumps to the linger's end.
+        drop(done);
+        still.await.unwrap();
         let before = tokio::time::Instant::now();
         SockRef::from(&client).shutdown(Shutdown::Write).unwrap();
-        flow.await.unwrap();
+        soon(flow).await.unwrap();
         assert!(before.elapsed() >= Duration::from_secs(1) && relay.counters.reset.load(Relaxed) == 1);
     }
 }

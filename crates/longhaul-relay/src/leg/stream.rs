@@ -219,3 +219,36 @@ pub(crate) fn pair() -> (Stream, std::net::TcpStream) {
     ours.set_nonblocking(true).unwrap();
     (Stream::new(ours.into()).unwrap(), listener.accept().unwrap().0)
 }
+
+/// Bound of every wait of a test.
+#[cfg(test)]
+pub(crate) const BOUND: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Waits for `what`, and fails after [`BOUND`]. A thread measures it: a timer of the runtime would be due at once while a test has
+/// stopped the clock, because that clock jumps to the next timer whenever every task waits.
+#[cfg(test)]
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    let (over, is_over) = tokio::sync::oneshot::channel();
+    let (_running, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || match ended.recv_timeout(BOUND) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => over.send(()),
+        _ => Ok(()),
+    });
+    tokio::select! {
+        biased;
+        done = what => done,
+        Ok(()) = is_over => panic!("it takes longer than {BOUND:?}"),
+    }
+}
+
+/// Keeps a clock that is paused from moving by itself, until the sender is dropped or [`BOUND`] is over: it does not move while a
+/// blocking task runs (tokio::time::pause).
+#[cfg(test)]
+pub(crate) fn stand_still() -> (std::sync::mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
+    let (done, waits) = std::sync::mpsc::channel();
+    let still = tokio::task::spawn_blocking(move || {
+        let waited = waits.recv_timeout(BOUND);
+        assert_eq!(waited, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "a wait took too long");
+    });
+    (done, still)
+}

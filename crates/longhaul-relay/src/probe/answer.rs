@@ -448,9 +448,9 @@ const BUFFER: usize = 64 * 1024;
 mod tests {
     use super::*;
     use crate::flow;
+    use crate::leg::stream::{BOUND, soon, stand_still};
     use longhaul_config::NextHop;
     use longhaul_core::wire::answer::Frames;
-    use std::sync::mpsc::channel;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -459,16 +459,17 @@ mod tests {
     async fn a_prober_hears_of_a_next_hop_that_resets_before_the_preface_comes() {
         let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // accept(2) obeys SO_RCVTIMEO, too (socket(7)).
+        SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
         let to = server.local_addr().unwrap();
         let to = NextHop::new(to.ip().to_string(), to.port());
         let tunnel = Tunnel::new("reset", ours.local_addr().unwrap(), vec![to]);
-        let mut client = TcpStream::connect(tunnel.listen).await.unwrap();
-        let (accept, peer) = ours.accept().await.unwrap();
+        let mut client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
+        let (accept, peer) = soon(ours.accept()).await.unwrap();
         let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
         SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
         tokio::time::pause();
-        let (done, waits) = channel::<()>();
-        let still = tokio::task::spawn_blocking(move || waits.recv());
+        let (done, still) = stand_still();
         let relay = Relay::new(100);
         let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
         tokio::task::yield_now().await;
@@ -479,16 +480,16 @@ mod tests {
             // The flow sees the reset.
             tokio::task::yield_now().await;
         }
-        client.write_all(&Preface { hops: 1, echo_bytes: 1024, nonce: [7; 16] }.bytes()).await.unwrap();
+        soon(client.write_all(&Preface { hops: 1, echo_bytes: 1024, nonce: [7; 16] }.bytes())).await.unwrap();
         let mut got = Vec::new();
-        client.read_to_end(&mut got).await.expect("FIN behind the report");
+        soon(client.read_to_end(&mut got)).await.expect("FIN behind the report");
         let mut frames = Frames::default();
         let found: Vec<_> = got.iter().filter_map(|byte| frames.take(*byte).unwrap()).collect();
         let [Frame::Report(report)] = &found[..] else { panic!("{found:?}") };
         assert_eq!((report.nonce, report.next), ([7; 16], Next::PassedOn));
         drop((client, done));
-        still.await.unwrap().unwrap_err();
-        flow.await.unwrap();
+        still.await.unwrap();
+        soon(flow).await.unwrap();
     }
 
     /// A preface never goes to a final host by the will of another host.

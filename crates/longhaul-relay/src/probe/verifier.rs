@@ -221,6 +221,7 @@ const FIRST_WITHIN: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leg::stream::{BOUND, soon};
     use longhaul_config::{NextHop, Tunnel};
     use longhaul_core::wire::answer::{Dial, Frame, Next, Report};
     use longhaul_core::wire::probe::{LENGTH, Preface, read};
@@ -255,14 +256,14 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let probed = probed(listener.local_addr().unwrap(), 1);
         let permit = probed.tunnel.try_enter().unwrap();
-        probed.probe().await;
+        soon(probed.probe()).await;
         let view = probed.history.view();
         assert!(view.results.is_empty() && view.facts.hindrance.is_some(), "{view:?}");
         drop(permit);
-        probed.probe().await;
+        soon(probed.probe()).await;
         assert_eq!(broken_at(&probed), Some(("near relay".into(), "no answer")));
         assert!(!probed.relay.tunnels.is_stuck());
-        probed.probe().await;
+        soon(probed.probe()).await;
         assert!(probed.relay.tunnels.is_stuck());
     }
 
@@ -272,12 +273,12 @@ mod tests {
         let listen = listener.local_addr().unwrap();
         drop(listener);
         let probed = probed(listen, 1);
-        probed.probe().await;
-        probed.probe().await;
+        soon(probed.probe()).await;
+        soon(probed.probe()).await;
         assert_eq!(broken_at(&probed), Some(("near relay".into(), "refused")));
         assert!(!probed.relay.tunnels.is_stuck());
         let elsewhere = self::probed("192.0.2.7:6000".parse().unwrap(), 1);
-        elsewhere.probe().await;
+        soon(elsewhere.probe()).await;
         let view = elsewhere.history.view();
         assert!(view.results.is_empty() && view.facts.hindrance.unwrap().contains("192.0.2.7"));
     }
@@ -300,6 +301,7 @@ mod tests {
         std::thread::spawn(move || {
             for probe in listener.incoming() {
                 let (mut probe, mut first) = (probe.unwrap(), [0; LENGTH]);
+                probe.set_read_timeout(Some(BOUND)).unwrap();
                 probe.read_exact(&mut first).unwrap();
                 let Ok(Some(preface)) = read(&first) else { panic!("{first:?}") };
                 probe.write_all(&next.map(|next| report(preface, next)).unwrap_or_default()).unwrap();
@@ -333,7 +335,7 @@ mod tests {
             let limit = Duration::from_secs(4);
             let plan = Plan { echo_bytes, limit, total: limit, ..Plan::of_own(&probed.tunnel.settings) };
             let relay = tokio::spawn(trickle(listener, bytes));
-            probed.probe_by(plan).await;
+            soon(probed.probe_by(plan)).await;
             relay.abort();
             probed
         };
@@ -355,7 +357,7 @@ mod tests {
         for (next, want) in [(Some(Next::NotPassedOn), None), (None, Some(("near relay", "failed")))] {
             let probed = probed(stranger(next), 10);
             for _ in 0..3 {
-                probed.probe().await;
+                soon(probed.probe()).await;
             }
             assert_eq!(broken_at(&probed), want.map(|(stage, cause)| (stage.into(), cause)));
             assert!(!probed.relay.tunnels.is_stuck(), "{next:?}");
