@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! a client is a next hop of the tunnel ────────────────────────────────> doubt
-//! more than 16 flows of a source, none answered ──> a test: do they return? ──> doubt ──> a probe: a loop
+//! more than 16 flows of a source, none answered ──> a test: do they return? ──> doubt, or a loop
 //! a flow of the source is answered, or a test finds that none returns ──> no doubt
 //! ```
-//! A host may be client and next hop at once, and many clients may share one address. So neither is a loop before a probe has
-//! found one. Until then, dials for the source are [slowed](Watch::is_slowed): a loop makes one flow after another, and so it
-//! grows by few flows, while flows of other clients begin side by side and lose only [`SLOWED_BY`] each.
+//! A host may be client and next hop at once, and many clients may share one address. So neither is a loop before a test has
+//! found one. Until then, dials for the source are [slowed](Watch::slowed_by): a loop makes one flow after another, and so it
+//! grows by few flows, while flows of other clients begin side by side and lose only 20 ms each.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -29,6 +29,8 @@ struct Doubt {
     since: Instant,
     /// Time of the last connection that shows it.
     last: Instant,
+    /// Time at which it became a certain loop.
+    proven: Option<Instant>,
     /// Whether a refusal was told.
     is_told: bool,
 }
@@ -38,9 +40,9 @@ struct Doubt {
 pub enum Sign {
     /// A client is a next hop of the tunnel.
     NextHop,
-    /// A connection to the next hop came back, as far as one without a byte can tell.
+    /// Connections to the next hop came back, by their FIN. Their resets did not.
     Returns,
-    /// A probe came back: the next hop has made a connection for it to this address, which is the tunnel's own.
+    /// Connections to the next hop came back to this address, which is the tunnel's own: by their FIN, and then by their reset.
     Loop(SocketAddr),
 }
 
@@ -49,9 +51,9 @@ pub enum Sign {
 pub enum Tested {
     /// It came to no end. The source is as doubtful as before.
     Unclear,
-    /// The connection did not come back.
+    /// The connections did not come back.
     Gone,
-    /// It came back.
+    /// They came back.
     Back(Sign),
 }
 
@@ -91,11 +93,15 @@ impl Watch {
         is_new
     }
 
-    /// Whether a dial for the client `from` is to be delayed by [`SLOWED_BY`]: during a test, and once it came back. So a probe is
-    /// answered before the flows that it makes are refused.
-    pub fn is_slowed(&self, from: IpAddr, now: Instant) -> bool {
+    /// Returns the time by which a dial for the client `from` is to be delayed: during a test, and once it came back. In a loop it is so
+    /// long that a test of the other relay ends before the flows that it makes are refused.
+    pub fn slowed_by(&self, from: IpAddr, now: Instant) -> Option<Duration> {
         let is_tested = self.tested.is_some_and(|(tested, until)| tested == from && now < until);
-        is_tested || self.sign(from, now) >= Some(Sign::Returns)
+        match self.sign(from, now) {
+            Some(Sign::Loop(_)) => Some(LOOP_SLOWED_BY),
+            Some(Sign::Returns) => Some(SLOWED_BY),
+            _ => is_tested.then_some(SLOWED_BY),
+        }
     }
 
     /// Records the result of a test of `from`. No other test begins until [`rest`](Watch::rest), and dials are slowed no more.
@@ -113,6 +119,11 @@ impl Watch {
         self.tested = None;
     }
 
+    /// Whether there is a source to test, or a doubt. Otherwise the other questions have the answer "no" for every source.
+    pub fn has_suspect(&self) -> bool {
+        self.tested.is_some() || self.doubt.is_some()
+    }
+
     /// Whether there is a doubt about flows of `from`.
     pub fn is_doubtful(&self, from: IpAddr) -> bool {
         self.doubt.as_ref().is_some_and(|doubt| doubt.from == from)
@@ -124,7 +135,14 @@ impl Watch {
         self.cleared = Some((from, now));
     }
 
-    /// Returns the sign that flows of `from` are the tunnel's own. If it is [`Sign::Loop`], only [`MAX_LOOPED`] at once are accepted.
+    /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: they go round in a loop, and the other relay has had time
+    /// to find that out, too. Later, most of its tests would be refused here.
+    pub fn is_limited(&self, from: IpAddr, now: Instant) -> bool {
+        let doubt = self.current(now).filter(|doubt| doubt.from == from);
+        doubt.and_then(|doubt| doubt.proven).is_some_and(|proven| now.saturating_duration_since(proven) >= GRACE)
+    }
+
+    /// Returns the sign that flows of `from` are the tunnel's own.
     pub fn sign(&self, from: IpAddr, now: Instant) -> Option<Sign> {
         self.current(now).filter(|doubt| doubt.from == from).map(|doubt| doubt.sign)
     }
@@ -142,13 +160,15 @@ impl Watch {
 
     fn note(&mut self, from: IpAddr, sign: Sign, now: Instant) {
         self.cleared = self.cleared.filter(|(cleared, _)| *cleared != from);
+        let proven = matches!(sign, Sign::Loop(_)).then_some(now);
         match self.current(now).cloned() {
             Some(doubt) if doubt.from == from => {
-                self.doubt = Some(Doubt { sign: doubt.sign.max(sign), last: now, ..doubt });
+                self.doubt =
+                    Some(Doubt { sign: doubt.sign.max(sign), last: now, proven: doubt.proven.or(proven), ..doubt });
             }
             // Another source does not hide a loop.
             Some(doubt) if doubt.sign > sign => {}
-            _ => self.doubt = Some(Doubt { from, sign, since: now, last: now, is_told: false }),
+            _ => self.doubt = Some(Doubt { from, sign, since: now, last: now, proven, is_told: false }),
         }
     }
 
@@ -160,10 +180,16 @@ impl Watch {
 /// Maximum number of flows of a loop at once. Each connection of a client goes round about as often.
 pub const MAX_LOOPED: usize = 16;
 
-/// Time by which a dial is delayed while its source is tested.
-pub const SLOWED_BY: Duration = Duration::from_millis(20);
+/// Time from the proof of a loop to the limit of its flows. Dials are slowed meanwhile.
+const GRACE: Duration = Duration::from_secs(2);
 
-/// Maximum time during which dials are slowed. A test takes less.
+/// Time by which a dial is delayed while its source is tested.
+const SLOWED_BY: Duration = Duration::from_millis(20);
+
+/// Time by which a dial is delayed in a loop: [`MAX_LOOPED`] flows take more than 1.5 s.
+const LOOP_SLOWED_BY: Duration = Duration::from_millis(100);
+
+/// Maximum time during which dials are slowed. Most tests take less.
 const SLOWED_FOR: Duration = Duration::from_secs(20);
 
 /// Time for which a sign counts after the last connection that shows it. A loop ends by its refusals within a moment, and the next
@@ -185,9 +211,10 @@ mod tests {
     #[test]
     fn a_next_hop_that_connects_is_doubtful_until_it_is_answered_or_long_gone() {
         let (mut watch, start) = (Watch::default(), Instant::now());
-        assert_eq!(watch.view(start), None);
+        assert!(watch.view(start).is_none() && !watch.has_suspect());
         watch.comes_from(FROM, start);
         watch.comes_from(FROM, start + SECOND);
+        assert!(watch.has_suspect());
         let doubt = |age| Some(Doubtful { from: FROM, sign: Sign::NextHop, age });
         assert_eq!(watch.view(start + SECOND), doubt(SECOND));
         assert_eq!(watch.view(start + LIFETIME), doubt(LIFETIME), "since the last one");
@@ -209,22 +236,23 @@ mod tests {
             [true, false, false]
         );
         assert_eq!(watch.view(start), None, "a suspicion is no doubt");
-        assert_eq!([watch.is_slowed(FROM, start), watch.is_slowed(OTHER, start)], [true, false]);
-        assert!(!watch.is_slowed(FROM, start + SLOWED_FOR), "whatever becomes of the test");
+        assert_eq!([watch.slowed_by(FROM, start), watch.slowed_by(OTHER, start)], [Some(SLOWED_BY), None]);
+        assert_eq!(watch.slowed_by(FROM, start + SLOWED_FOR), None, "whatever becomes of the test");
         watch.tested(FROM, Tested::Gone, start);
-        assert_eq!([watch.is_slowed(FROM, start), watch.suspect(FROM, start)], [false; 2]);
+        assert!(watch.slowed_by(FROM, start).is_none() && !watch.suspect(FROM, start));
         watch.rest();
         assert!(watch.suspect(FROM, start));
     }
 
     #[test]
-    fn only_a_probe_makes_a_loop_and_nothing_less_takes_its_place() {
+    fn only_a_reset_that_comes_back_makes_a_loop_and_nothing_less_takes_its_place() {
         let (mut watch, start) = (Watch::default(), Instant::now());
         watch.comes_from(FROM, start);
         watch.tested(FROM, Tested::Back(Sign::Returns), start);
         assert_eq!((watch.sign(FROM, start), watch.sign(OTHER, start)), (Some(Sign::Returns), None));
         watch.rest();
-        assert!(watch.is_slowed(FROM, start) && watch.suspect(FROM, start), "it is not known yet");
+        assert_eq!(watch.slowed_by(FROM, start), Some(SLOWED_BY));
+        assert!(watch.suspect(FROM, start), "it is not known yet");
         watch.tested(FROM, Tested::Back(back()), start);
         watch.rest();
         watch.comes_from(FROM, start + SECOND);
@@ -233,7 +261,10 @@ mod tests {
         let view = watch.view(start + SECOND).unwrap();
         assert_eq!((view.from, view.sign, view.age), (FROM, back(), SECOND));
         assert!(watch.is_loop(FROM, start) && !watch.is_loop(OTHER, start));
-        assert!(watch.is_slowed(FROM, start) && !watch.is_slowed(OTHER, start));
+        let limited = |after| watch.is_limited(FROM, start + after);
+        assert_eq!([limited(Duration::ZERO), limited(GRACE), limited(LIFETIME)], [false, true, true]);
+        assert!(!limited(LIFETIME + SECOND) && !watch.is_limited(OTHER, start + GRACE));
+        assert_eq!([watch.slowed_by(FROM, start), watch.slowed_by(OTHER, start)], [Some(LOOP_SLOWED_BY), None]);
         assert!(!watch.suspect(FROM, start), "it is known");
         watch.clear(FROM, start);
         assert!(!watch.is_loop(FROM, start), "somebody has mended it");

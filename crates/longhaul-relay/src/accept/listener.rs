@@ -7,14 +7,13 @@ use crate::flow;
 use crate::leg::accept_loop::{self, Admission};
 use crate::leg::setup::{self, failed};
 use crate::leg::stream::Stream;
-use crate::lock::lock;
 use crate::state::listening::Listening;
 use crate::state::permits::Permit;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::state::tunnels::List;
 use longhaul_config::Tunnel;
-use longhaul_core::loops::Sign;
+use longhaul_core::loops::{MAX_LOOPED, Sign};
 use longhaul_core::opening::Asks;
 use longhaul_core::reload::covers_same;
 use longhaul_sys::SysError;
@@ -220,19 +219,21 @@ fn is_allowed(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr) -> bool {
 /// already. Its reset travels all the way round, and every flow of the loop ends.
 fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
     let (from, now) = (peer.ip().to_canonical(), Instant::now());
-    let sign = lock(&tunnel.loops).sign(from, now);
+    let suspected = tunnel.loops.suspecting().map(|watch| (watch.sign(from, now), watch.is_limited(from, now)));
+    let (sign, is_loop) = suspected.unwrap_or_default();
     if sign < Some(Sign::Returns) && !relay.tunnels.loop_guard.is_next_hop(&tunnel.settings, from) {
         return false;
     }
-    let is_loop = matches!(sign, Some(Sign::Loop(_)));
-    lock(&tunnel.loops).comes_from(from, now);
-    if permit.note_next_hop(is_loop) {
+    tunnel.loops.change(|watch| watch.comes_from(from, now));
+    // Flows from before the loop was known count, too.
+    let is_full = is_loop && relay.registry.newest(&tunnel.counters, from, MAX_LOOPED).len() == MAX_LOOPED;
+    if !is_full && permit.note_next_hop(is_loop) {
         return false;
     }
     tunnel.counters.count(|counters| &counters.refused);
     tunnel.counters.count(|counters| &counters.looped);
     let name = &tunnel.settings.name;
-    let is_told = lock(&tunnel.loops).tells_refusal(from);
+    let is_told = tunnel.loops.change(|watch| watch.tells_refusal(from));
     if let Some(more) = is_told.then(|| relay.lines.refused.pass(name, now)).flatten() {
         warn!(tunnel = %name, %peer, is_loop, more, "refused: too many flows from this tunnel's own next hop; \
             do two relays point at each other?");

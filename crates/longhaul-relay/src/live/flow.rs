@@ -254,7 +254,12 @@ impl Flow {
 
     /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.how.get().is_some()
+        self.how().is_some()
+    }
+
+    /// Returns why it has ended.
+    pub(crate) fn how(&self) -> Option<How> {
+        self.how.get().copied()
     }
 
     /// Returns the number of bytes that it has carried so far.

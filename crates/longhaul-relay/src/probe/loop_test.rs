@@ -1,23 +1,24 @@
 //! Finds out whether a tunnel's flows come back to it through another relay. [`longhaul_core::loops`] decides.
 //!
 //! ```text
-//! a test   connects to the next hop as a dial does, and sends no byte: does a flow without a byte come from the source?
-//!          sends FIN: does that flow end so, too?
-//! a probe  only if both happened: the next hop reports which connection it has made, and that one ends at our listener
+//! a test  connects to the next hop as a dial does, and sends no byte: does a flow without a byte come from the source?
+//!   FIN   does the FIN of that flow come right after it, and not before?
+//!   RST   does a reset of the same flow come right after it, and not before?
 //! ```
-//! The first two steps harm no final host. A preface would be garbage to one, so it is sent only to a next hop that sends
-//! connections back, and not with `verify_hops = 0`, which says that the next hop is no relay.
+//! Each end is sent after a random time, and the test is made twice. So no other client can be taken for it. A test sends no byte, so
+//! that it can do no harm where the next hop is a final host: that gets FIN, as from a client that gives up. Only what has come back is reset.
 
 use crate::leg::closing::linger_off;
+use crate::leg::stream::Stream;
 use crate::live::flow::Flow;
+use crate::live::how::How;
 use crate::live::tally::Tally;
-use crate::lock::lock;
+use crate::random;
 use crate::reach::connect;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
-use crate::verify::{self, Plan};
 use longhaul_config::options::Leg;
-use longhaul_core::loops::{MAX_LOOPED, SLOWED_BY, Sign, Tested};
+use longhaul_core::loops::{MAX_LOOPED, Sign, Tested, Watch};
 use longhaul_core::proxy_header;
 use longhaul_sys::splice;
 use socket2::SockRef;
@@ -25,9 +26,8 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -41,20 +41,20 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
     }
     let flows = tunnel.counters.flows_now.load(Relaxed);
     if flow.number % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64 {
-        let next_hop = unanswered(relay, tunnel, from);
-        if let Some(next_hop) = next_hop.filter(|_| lock(&tunnel.loops).suspect(from, now)) {
-            tokio::spawn(test_until_answered(relay.clone(), tunnel.clone(), from, next_hop));
+        let is_unanswered = unanswered(relay, tunnel, from).is_some();
+        if is_unanswered && tunnel.loops.change(|watch| watch.suspect(from, now)) {
+            tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
         }
     }
-    lock(&tunnel.loops).is_slowed(from, now).then_some(SLOWED_BY)
+    tunnel.loops.suspecting()?.slowed_by(from, now)
 }
 
 /// Looks at a `flow` that has ended: an answered one shows that there is no loop.
 pub(crate) fn ended(tunnel: &ServedTunnel, flow: &Flow) {
-    let mut loops = lock(&tunnel.loops);
     let from = flow.peer().ip().to_canonical();
-    if loops.is_doubtful(from) && flow.began_by(from) && flow.is_answered() {
-        loops.clear(from, Instant::now());
+    let is_doubtful = tunnel.loops.suspecting().is_some_and(|watch| watch.is_doubtful(from));
+    if is_doubtful && flow.began_by(from) && flow.is_answered() {
+        tunnel.loops.change(|watch| watch.clear(from, Instant::now()));
     }
 }
 
@@ -62,7 +62,9 @@ pub(crate) fn ended(tunnel: &ServedTunnel, flow: &Flow) {
 /// tells what it found. The dials of a loop are ahead of the preface, so the probe's own flows do not show it.
 pub(crate) fn went_round(tunnel: &ServedTunnel, flow: &Flow) -> bool {
     let from = flow.peer().ip().to_canonical();
-    !flow.is_answered() && flow.began_by(from) && lock(&tunnel.loops).is_loop(from, Instant::now())
+    !flow.is_answered()
+        && flow.began_by(from)
+        && tunnel.loops.suspecting().is_some_and(|watch| watch.is_loop(from, Instant::now()))
 }
 
 /// Returns the next hop of flows from `from`, if there are more of them than a loop may have, and none of the newest is answered.
@@ -72,128 +74,182 @@ fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<Sock
     newest.iter().find_map(|flow| flow.next_hop()).filter(|_| are_many).map(|(_, address)| address)
 }
 
-/// Tests whether the flows of `from` come back, now and again later while nobody answers them.
-async fn test_until_answered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, from: IpAddr, mut next_hop: SocketAddr) {
-    loop {
-        // Most servers answer meanwhile.
-        sleep(BEFORE_TEST).await;
-        let newest = relay.registry.newest(&tunnel.counters, from, MAX_LOOPED);
-        let result = match newest.iter().any(|flow| flow.is_answered()) {
-            true => Tested::Gone,
-            false => test(&relay, &tunnel, from, next_hop).await,
-        };
-        lock(&tunnel.loops).tested(from, result, Instant::now());
-        let is_certain = matches!(result, Tested::Back(Sign::Loop(_)));
+/// Tests whether the flows of `from` come back, and again later, while nobody answers them.
+async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, from: IpAddr) {
+    let mut is_certain = false;
+    let mut pause = MIN_WAIT; // in which most servers answer
+    while !is_certain {
+        sleep(pause).await;
+        let Some(next_hop) = unanswered(&relay, &tunnel, from) else { break };
+        let result = test(&relay, &tunnel, from, next_hop).await;
+        tunnel.loops.change(|watch| watch.tested(from, result, Instant::now()));
+        is_certain = matches!(result, Tested::Back(Sign::Loop(_)));
+        pause = if result == Tested::Unclear { AFTER_UNCLEAR } else { BEFORE_NEXT_TEST };
         if matches!(result, Tested::Back(_)) {
             warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
                 "flows come back to the tunnel: two relays lead to each other");
         }
-        if !is_certain {
-            sleep(BEFORE_NEXT_TEST).await;
-            if let Some(again) = unanswered(&relay, &tunnel, from) {
-                next_hop = again;
-                continue;
-            }
-        }
-        return lock(&tunnel.loops).rest();
     }
+    tunnel.loops.change(Watch::rest);
 }
 
-/// Tests whether a connection to `next_hop` comes back from `from`, and makes a probe if it does.
-async fn test(relay: &Arc<Relay>, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Tested {
-    let may_probe = tunnel.settings.verify_hops != Some(0);
-    let mut result = Tested::Unclear;
+/// Tests whether connections to `next_hop` come back from `from`. Two must do so one after the other.
+async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Tested {
+    let (mut found, mut before, mut patience) = (None, None, MIN_WAIT);
+    let is_loop = |sign| matches!(sign, Some(Sign::Loop(_)));
     for _ in 0..TRIES {
-        match returns(relay, tunnel, from, next_hop).await {
-            Some(false) => return Tested::Gone,
-            Some(true) => result = Tested::Back(Sign::Returns),
-            None => {}
+        let result = returns(relay, tunnel, from, next_hop, patience).await;
+        // Some relays end by FIN what they have refused.
+        if result == Err(Tested::Gone) && found.is_none() {
+            return Tested::Gone;
         }
-        if result != Tested::Unclear {
-            if !may_probe {
-                break;
-            }
-            if let Some(own) = probe(relay, tunnel, next_hop).await {
-                return Tested::Back(Sign::Loop(own));
+        let sign = result.unwrap_or_default();
+        found = found.max(before.min(sign));
+        before = sign;
+        if let Some(sign) = found {
+            tunnel.loops.change(|watch| watch.tested(from, Tested::Back(sign), Instant::now()));
+        }
+        if is_loop(found) {
+            break;
+        }
+        if !is_loop(sign) {
+            // A host is busy. Or the other relay knows the loop already, and refuses us until the flows have ended that it has refused.
+            sleep(2 * patience).await;
+            if result.is_ok() {
+                patience = patience * 3 / 2;
             }
         }
-        // The other relay knows the loop already, perhaps, and refuses us until the flows have ended that it has refused.
-        sleep(BETWEEN_TRIES).await;
     }
-    result
+    found.map_or(Tested::Unclear, Tested::Back)
 }
 
-/// Whether a connection to `next_hop` that ends without a byte comes from `from`, and ends so. `None` if it cannot be made, or is
-/// reset.
-async fn returns(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Option<bool> {
-    let _spare = tunnel.spare()?;
-    let last = relay.registry.last();
-    let came = |is_it: fn(&Flow) -> bool| {
-        let is_silent = |flow: &Flow| flow.began_by(from) && flow.tally() == Tally::default();
-        let is_of_tunnel = |flow: &Flow| Arc::ptr_eq(&flow.counters, &tunnel.counters);
-        relay.registry.since(last + 1).iter().any(|flow| is_of_tunnel(flow) && is_silent(flow) && is_it(flow))
-    };
-    let (stream, _) = connect::begin(relay, &tunnel.settings, next_hop, &[]).ok()?;
-    connect::finish(relay, &stream, next_hop, TEST_TIME).await.ok()?;
+/// Returns the sign that a connection to `next_hop` comes back from `from`. It ends `patience` to twice that after it has come. `None`
+/// if the time was too short to tell.
+///
+/// # Errors
+/// It does not come back, or it was refused.
+async fn returns(
+    relay: &Relay,
+    tunnel: &ServedTunnel,
+    from: IpAddr,
+    next_hop: SocketAddr,
+    patience: Duration,
+) -> Result<Option<Sign>, Tested> {
+    let _spare = tunnel.spare().ok_or(Tested::Unclear)?;
+    let (last, began) = (relay.registry.last(), Instant::now());
+    let (stream, _) = connect::begin(relay, &tunnel.settings, next_hop, &[]).map_err(|_| Tested::Unclear)?;
+    connect::finish(relay, &stream, next_hop, TEST_TIME).await.map_err(|_| Tested::Unclear)?;
+    let patience = patience.max(ROOM * began.elapsed());
     if let Some(version) = tunnel.settings.proxy_out {
         // Behind this header, the next hop dials a moment later, because a server may speak first.
-        splice::send(&stream, &proxy_header::write_own(version)).ok()?;
+        splice::send(&stream, &proxy_header::write_own(version)).map_err(|_| Tested::Unclear)?;
     }
-    // The kernel tells a reset once.
-    let was_reset = AtomicBool::new(false);
-    let is_reset = || {
-        let fails = splice::peek(stream.as_fd(), &mut [0]).is_err_and(|err| err.kind() != ErrorKind::WouldBlock);
-        was_reset.fetch_or(fails, Relaxed) || fails
-    };
-    let has_come = within(TEST_TIME, || came(|flow| !flow.has_passed_fin(Leg::Accept)) || is_reset()).await;
-    // A final host gets an end that every server knows.
-    let _ = SockRef::from(&stream).shutdown(Shutdown::Write);
+    // A final host gets FIN, whatever comes.
     linger_off(&stream);
-    let has_ended = has_come && within(TEST_TIME, || came(|flow| flow.has_passed_fin(Leg::Accept)) || is_reset()).await;
-    (!is_reset()).then_some(has_ended)
-}
-
-/// Makes a probe through `next_hop`. Returns the address of this tunnel to which the next hop has connected for it.
-async fn probe(relay: &Relay, tunnel: &ServedTunnel, next_hop: SocketAddr) -> Option<SocketAddr> {
-    let _spare = tunnel.spare()?;
-    let (stream, _) = connect::begin(relay, &tunnel.settings, next_hop, &[]).ok()?;
-    connect::finish(relay, &stream, next_hop, TEST_TIME).await.ok()?;
-    let stream = TcpStream::from_std(stream.into_socket().into()).ok()?;
-    let plan = Plan { key: relay.probes.key(), ..Plan::of_next_hop(&tunnel.settings, next_hop, PROBE_TIME) };
-    verify::run_on(&plan, &stream).await.came_back
-}
-
-/// Waits until `is_so` returns true, at most for `time`. Returns whether it did.
-async fn within(time: Duration, is_so: impl Fn() -> bool) -> bool {
-    let start = Instant::now();
-    while !is_so() {
-        if start.elapsed() >= time {
-            return false;
-        }
-        sleep(BETWEEN_LOOKS).await;
+    let mut silent = Silent(Some(stream));
+    // The oldest first.
+    let flows = || -> Vec<Arc<Flow>> {
+        let is_silent = |flow: &Arc<Flow>| flow.began_by(from) && flow.tally() == Tally::default();
+        let is_of_tunnel = |flow: &Arc<Flow>| Arc::ptr_eq(&flow.counters, &tunnel.counters);
+        let flows = relay.registry.since(last + 1).into_iter();
+        flows.filter(|flow| is_of_tunnel(flow) && is_silent(flow)).collect()
+    };
+    if !silent.within(TEST_TIME, || !flows().is_empty()).await? {
+        return Err(Tested::Gone);
     }
-    true
+    let has_ended = |flow: &Arc<Flow>| flow.has_passed_fin(Leg::Accept);
+    let Some(flow) = silent.echo(patience, flows, Silent::finish, has_ended).await? else {
+        // A host answers FIN by FIN.
+        silent.within(ROOM * patience, || false).await?;
+        if !flows().iter().any(has_ended) {
+            return Err(Tested::Gone);
+        }
+        silent.reset();
+        return Ok(None);
+    };
+    let own = flow.client_to().ok_or(Tested::Unclear)?;
+    let was_reset = |flow: &Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
+    let echo = silent.echo(patience, || vec![flow.clone()], Silent::reset, was_reset).await?;
+    Ok(Some(echo.map_or(Sign::Returns, |_| Sign::Loop(own))))
+}
+
+/// A connection to the next hop that carries no byte. `None` once it was reset.
+struct Silent(Option<Stream>);
+
+impl Silent {
+    /// Waits for a random time, and then calls `end`. Returns the first of `flows` for which `is_echo` becomes true soon after that, and
+    /// not before.
+    async fn echo(
+        &mut self,
+        patience: Duration,
+        flows: impl Fn() -> Vec<Arc<Flow>>,
+        end: fn(&mut Silent),
+        is_echo: impl Fn(&Arc<Flow>) -> bool,
+    ) -> Result<Option<Arc<Flow>>, Tested> {
+        let [random] = random::bytes().map_err(|_| Tested::Unclear)?;
+        let wait = patience.mul_f64(1.0 + f64::from(random) / 256.0);
+        self.within(wait, || false).await?;
+        let mut flows = flows();
+        flows.retain(|flow| !is_echo(flow));
+        end(self);
+        self.within(wait / 2, || flows.iter().any(&is_echo)).await?;
+        Ok(flows.into_iter().find(is_echo))
+    }
+
+    /// Waits until `is_so` returns true, at most for `time`. Returns whether it did.
+    ///
+    /// # Errors
+    /// The next hop has said something or ended the connection: [`Tested::Gone`]. It has reset it: [`Tested::Unclear`].
+    async fn within(&self, time: Duration, is_so: impl Fn() -> bool) -> Result<bool, Tested> {
+        let start = Instant::now();
+        while !is_so() {
+            if let Some(stream) = &self.0 {
+                match splice::peek(stream.as_fd(), &mut [0]) {
+                    Err(err) if err.kind() == ErrorKind::WouldBlock => {}
+                    Ok(_) if !stream.was_reset() => return Err(Tested::Gone),
+                    _ => return Err(Tested::Unclear),
+                }
+            }
+            if start.elapsed() >= time {
+                return Ok(false);
+            }
+            sleep(BETWEEN_LOOKS).await;
+        }
+        Ok(true)
+    }
+
+    fn finish(&mut self) {
+        let _ = self.0.as_ref().map(|stream| SockRef::from(stream).shutdown(Shutdown::Write));
+    }
+
+    /// Ends also the flows that the connection has made in a loop. Each of them would make the next one, for ever.
+    fn reset(&mut self) {
+        let _ = self.0.take().map(|stream| SockRef::from(&stream).set_linger(Some(Duration::ZERO)));
+    }
 }
 
 /// The newest flows are looked at for each flow whose number is a multiple of this. So the look costs an ordinary flow next to nothing,
 /// and a loop has grown by few flows.
 const LOOK_EVERY: u64 = 8;
 
-/// Time before a test, in which the next hop may answer one of the flows.
-const BEFORE_TEST: Duration = Duration::from_millis(100);
+/// Minimum time before a test, and before each end of a connection.
+const MIN_WAIT: Duration = Duration::from_millis(100);
+
+/// Minimum number of round trips before an end. The end must come back in half of that time.
+const ROOM: u32 = 4;
 
 /// Time before the next test of a source whose flows are still not answered.
 const BEFORE_NEXT_TEST: Duration = Duration::from_secs(60);
 
-/// Maximum time of each step of a test. Between relays in one site it takes 20 ms, and between sites some round trips.
+/// The same if the last test came to no end, such as by a refusal of the other relay.
+const AFTER_UNCLEAR: Duration = Duration::from_secs(2);
+
+/// Maximum time until a connection is made, and until it has come back. Between relays in one site it takes 20 ms, and between sites some
+/// round trips.
 const TEST_TIME: Duration = Duration::from_secs(3);
 
-/// Number of tries of a test, and the time after each.
-const TRIES: u32 = 6;
-const BETWEEN_TRIES: Duration = Duration::from_millis(300);
-
-/// Maximum time of a probe.
-const PROBE_TIME: Duration = Duration::from_secs(3);
+/// Maximum number of connections of a test.
+const TRIES: u32 = 8;
 
 /// Time between two looks for a flow that comes back.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);

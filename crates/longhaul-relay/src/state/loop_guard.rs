@@ -39,6 +39,10 @@ impl LoopGuard {
     /// Records the current addresses of `next_hop`. Call it before [`leads_back`](LoopGuard::leads_back): the flow that closes
     /// a loop then finds all of its names, and no flow goes round twice.
     pub(crate) fn resolved(&self, next_hop: &NextHop, addresses: &[SocketAddr]) {
+        // That of an address never changes.
+        if next_hop.address().is_some() {
+            return;
+        }
         if let Some(last) = lock(&self.hops).get_mut(next_hop) {
             last.clear();
             last.extend_from_slice(addresses);
@@ -88,9 +92,11 @@ impl LoopGuard {
         if client.is_loopback() {
             return false;
         }
-        let known = lock(&self.hops);
-        let addresses = tunnel.to.iter().filter_map(|hop| known.get(hop));
-        addresses.flatten().any(|address| address.ip().to_canonical() == client)
+        let is_client = |address: &SocketAddr| address.ip().to_canonical() == client;
+        tunnel.to.iter().any(|hop| match hop.address() {
+            Some(address) => is_client(&address),
+            None => lock(&self.hops).get(hop).is_some_and(|last| last.iter().any(is_client)),
+        })
     }
 }
 
@@ -233,6 +239,23 @@ mod tests {
     fn the_host_is_asked_about_only_when_the_port_fits() {
         let (listen, address) = ("[::]:6000".parse().unwrap(), "127.0.0.1:6001".parse().unwrap());
         assert_eq!(reaches(address, listen, || unreachable!("another port")), Ok(false));
+    }
+
+    /// Every flow asks these questions.
+    #[test]
+    fn a_flow_whose_next_hop_is_an_address_waits_for_no_lock() {
+        let hop = NextHop::new("192.0.2.1", 1);
+        let tunnel = Tunnel::new("a", "127.0.0.1:1".parse().unwrap(), vec![hop.clone()]);
+        let (done, waits) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let guard = LoopGuard::default();
+            let held = lock(&guard.hops);
+            guard.resolved(&hop, &["192.0.2.1:1".parse().unwrap()]);
+            let is_hop = |client: &str| guard.is_next_hop(&tunnel, client.parse().unwrap());
+            done.send([is_hop("192.0.2.1"), is_hop("192.0.2.2")]).unwrap();
+            drop(held);
+        });
+        assert_eq!(waits.recv_timeout(Duration::from_secs(60)), Ok([true, false]));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub(crate) mod listeners;
 pub(crate) mod listening;
 mod load;
 mod loop_guard;
+mod loop_watch;
 pub(crate) mod permits;
 pub(crate) mod pool;
 pub(crate) mod probes;

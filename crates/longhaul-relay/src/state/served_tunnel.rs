@@ -7,13 +7,13 @@ use crate::live::verified::History;
 use crate::state::absence::Absence;
 use crate::state::hops::Hops;
 use crate::state::listening::Listening;
+use crate::state::loop_watch::LoopWatch;
 use crate::state::permits::{Permit, Permits, Spare, TunnelPermits};
 use crate::state::waiting::WaitingClients;
 use longhaul_config::{Protocol, Tunnel};
-use longhaul_core::loops::Watch;
 use longhaul_core::permits::Full;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tracing::{info, warn};
 
@@ -34,7 +34,7 @@ pub(crate) struct ServedTunnel {
     /// The latest problem of its FTP data connections.
     pub(crate) data_problem: Arc<DataProblem>,
     /// Whether its flows come back to it through another relay.
-    pub(crate) loops: Arc<Mutex<Watch>>,
+    pub(crate) loops: Arc<LoopWatch>,
     /// Its part of the permits, and the sources of its flows.
     pub(super) permits: Arc<TunnelPermits>,
     /// Clients that wait for a permit.

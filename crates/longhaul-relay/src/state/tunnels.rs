@@ -4,7 +4,6 @@ use crate::live::counters::{CounterValues, Counters};
 use crate::live::distributions::Distributions;
 use crate::live::registry::Registry;
 use crate::live::verified::VerifyView;
-use crate::lock::lock;
 use crate::names::Names;
 use crate::state::load::TunnelLoad;
 use crate::state::loop_guard::LoopGuard;
@@ -175,7 +174,7 @@ impl Tunnels {
         TunnelView {
             settings: settings.clone(),
             gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
-            looped: lock(&tunnel.loops).view(Instant::now()),
+            looped: tunnel.loops.suspecting().and_then(|watch| watch.view(Instant::now())),
             hops: hops.view(settings, &self.names, &stalled.hops),
             stalled_clients,
             waiting: waiting_clients.view(),
@@ -190,13 +189,13 @@ impl Tunnels {
     pub fn end_doubts(&self) {
         let now = Instant::now();
         for tunnel in &*self.list() {
-            let doubtful = lock(&tunnel.loops).view(now).map(|doubt| doubt.from);
+            let doubtful = tunnel.loops.suspecting().and_then(|watch| watch.view(now)).map(|doubt| doubt.from);
             let is_answered = |from| {
                 let flows = self.registry.newest(&tunnel.counters, from, usize::MAX);
                 flows.iter().any(|flow| flow.is_answered())
             };
             if let Some(from) = doubtful.filter(|from| is_answered(*from)) {
-                lock(&tunnel.loops).clear(from, now);
+                tunnel.loops.change(|watch| watch.clear(from, now));
             }
         }
     }

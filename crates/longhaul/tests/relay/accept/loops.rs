@@ -3,14 +3,16 @@
 
 use crate::harness::*;
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The primary address and a virtual one of each relay's host.
-const OWN: [&str; 2] = ["10.7.0.1", "10.7.0.2"];
-const VIRTUAL: [&str; 2] = ["10.7.0.11", "10.7.0.12"];
+const OWN: [&str; 3] = ["10.7.0.1", "10.7.0.2", "10.7.0.3"];
+const VIRTUAL: [&str; 3] = ["10.7.0.11", "10.7.0.12", "10.7.0.13"];
 
 /// Runs `test` in a network with these addresses, one of a client's host, and one of a final host.
 fn with_addresses(test: impl FnOnce() + Send) {
@@ -40,32 +42,48 @@ fn wait_named(relay: &Watched, want: &str) {
     wait_for_value(want, || problems(relay), |found| found.iter().any(|text| text == want));
 }
 
-/// Two relays lead to each other by these addresses. Asserts that both name the loop, refuse its flows, and serve other tunnels.
-fn is_named_and_bounded(addresses: [&str; 2]) {
+/// Each relay leads to the next one by these addresses, and the last one to the first. Asserts that all name the loop, refuse its flows,
+/// and serve other tunnels.
+fn is_named_and_bounded(addresses: &[&str], keys: &str) {
     with_addresses(|| {
-        let (ports, server) = ([Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")], server());
-        let on = |host: usize| relay_on(host, addresses[host], addresses[1 - host], "", (&ports[host], &server));
-        let relays = [on(0), on(1)];
-        let clients: Vec<TcpStream> =
-            (0..3).map(|_| dial_from("10.7.0.9", format!("{}:6000", addresses[0]).parse().unwrap()).unwrap()).collect();
-        for (here, there) in [(0, 1), (1, 0)] {
-            let named = format!(
-                "flows go round in a loop: this tunnel dials {}:6000, and {} dials {}:6000, which is this tunnel; \
-                 one of the two `to` is wrong",
-                addresses[there], OWN[there], addresses[here]
+        let (count, server) = (addresses.len(), server());
+        let ports: Vec<Port> = addresses.iter().map(|_| Port::reserve("127.0.0.1")).collect();
+        let on =
+            |host: usize| relay_on(host, addresses[host], addresses[(host + 1) % count], keys, (&ports[host], &server));
+        let relays: Vec<Watched> = (0..count).map(on).collect();
+        let entry = |host: usize| format!("{}:6000", addresses[host]).parse().unwrap();
+        let clients: Vec<TcpStream> = (0..3).map(|_| dial_from("10.7.0.9", entry(0)).unwrap()).collect();
+        // A client that is reset tries again, so a relay that was too late for the first flows has others.
+        let is_named = Arc::new(AtomicBool::new(false));
+        let (stop, again) = (is_named.clone(), entry(0));
+        let retrying = std::thread::spawn(move || {
+            while !stop.load(Relaxed) {
+                let _ = dial_from("10.7.0.9", again).map(|mut client| client.read(&mut [0]));
+            }
+        });
+        for (host, relay) in relays.iter().enumerate() {
+            let from = OWN[(host + count - 1) % count];
+            let (next, to): (SocketAddr, SocketAddr) = (entry((host + 1) % count), entry(host));
+            wait_named(
+                relay,
+                &format!(
+                    "flows go round in a loop: this tunnel dials {next}, and {from} dials {to}, which is this tunnel; \
+                     one of the two `to` is wrong"
+                ),
             );
-            wait_named(&relays[here], &named);
         }
+        is_named.store(true, Relaxed);
         ports.iter().for_each(|port| talk(&dial(port), &accept(&server)));
+        retrying.join().unwrap();
         clients.iter().for_each(|client| assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset)));
-        let late = dial_from("10.7.0.9", format!("{}:6000", addresses[1]).parse().unwrap()).unwrap();
+        let late = dial_from("10.7.0.9", entry(1)).unwrap();
         assert_eq!(read_to_end(&late), (Vec::new(), Ending::Reset), "a new flow is bounded, too");
-        let counters = || relays.each_ref().map(|relay| relay.daemon.relay.counters());
-        let have_ended = |counters: &[Value; 2]| counters.iter().all(|counters| counters["flows_now"] == 0);
+        let counters = || -> Vec<Value> { relays.iter().map(|relay| relay.daemon.relay.counters()).collect() };
+        let have_ended = |counters: &Vec<Value>| counters.iter().all(|counters| counters["flows_now"] == 0);
         let counters = wait_for_value("every flow has ended", counters, have_ended);
-        let of_both = |name: &str| counters.each_ref().map(|counters| counters[name].as_u64().unwrap());
-        assert!(of_both("looped").iter().sum::<u64>() >= 2, "{counters:?}");
-        assert_eq!((of_both("looped"), of_both("not_allowed")), (of_both("refused"), [0, 0]), "{counters:?}");
+        let of_all = |name: &str| counters.iter().map(|counters| counters[name].as_u64().unwrap()).sum::<u64>();
+        assert!(of_all("looped") >= 2, "{counters:?}");
+        assert_eq!((of_all("looped"), of_all("not_allowed")), (of_all("refused"), 0), "{counters:?}");
         let status = relays[0].command(&["status"]);
         assert!(stdout(&status).contains("DOUBTFUL: tunnel one, next hop: flows go round in a loop: "), "{status:?}");
     });
@@ -73,39 +91,92 @@ fn is_named_and_bounded(addresses: [&str; 2]) {
 
 #[test]
 fn a_loop_through_primary_addresses_is_named_by_both_relays_and_other_tunnels_serve() {
-    is_named_and_bounded(OWN);
+    is_named_and_bounded(&OWN[..2], "");
 }
 
-/// The source of a dial is the primary address then, which is no next hop.
+/// The source of a dial is the primary address then, which is no next hop. And no preface may be sent to a final host.
 #[test]
 fn a_loop_through_virtual_addresses_is_named_by_both_relays_and_other_tunnels_serve() {
-    is_named_and_bounded(VIRTUAL);
+    is_named_and_bounded(&VIRTUAL[..2], "verify_hops = 0");
 }
 
-/// A relay sends no preface to what its administrator calls a final host.
 #[test]
-fn a_loop_that_no_probe_may_prove_is_doubtful_and_ends_by_the_limit_of_next_hops() {
-    with_addresses(|| {
-        let (ports, server) = ([Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")], server());
-        // A quarter of them come from a next hop.
-        let (keys, head) = ("verify_hops = 0", "max_flows = 200");
-        let on = |host: usize| {
-            let more = tunnel("other", ports[host].address(), &server, "");
-            let keys = format!("source = \"{}\"\n{keys}\n{more}", OWN[host]);
-            let to = vec![format!("{}:6000", VIRTUAL[1 - host])];
-            Setup { to, listen: &format!("{}:6000", VIRTUAL[host]), keys: &keys, head }.start()
-        };
-        let relays = [on(0), on(1)];
-        let client = dial_from("10.7.0.9", format!("{}:6000", VIRTUAL[0]).parse().unwrap()).unwrap();
-        for (here, there) in [(0, 1), (1, 0)] {
-            let question = "does its `to` lead back here?";
-            wait_named(
-                &relays[here],
-                &format!("a connection to the next hop came back from {}: {question}", OWN[there]),
-            );
+fn a_ring_of_three_relays_is_named_by_each_and_other_tunnels_serve() {
+    is_named_and_bounded(&VIRTUAL, "");
+}
+
+/// Carries each connection to `server` on to `next_hop`, as a simple relay does: it passes FIN on, and no reset.
+fn relay_simply(server: TcpListener, next_hop: SocketAddr) {
+    let from = server.local_addr().unwrap().ip().to_string();
+    std::thread::spawn(move || {
+        while let Ok((client, _)) = server.accept() {
+            let Ok(dialled) = dial_from(&from, next_hop) else { continue };
+            for (mut from, mut to) in [(&client, &dialled), (&dialled, &client)]
+                .map(|(a, b)| (a.try_clone().unwrap(), b.try_clone().unwrap()))
+            {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
         }
-        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
-        ports.iter().for_each(|port| talk(&dial(port), &accept(&server)));
+    });
+}
+
+#[test]
+fn a_loop_through_a_relay_that_passes_no_reset_on_is_doubtful() {
+    with_addresses(|| {
+        let (port, unused) = (Port::reserve("127.0.0.1"), server());
+        let simple = server_at("10.7.0.20");
+        let more = tunnel("other", port.address(), &unused, "");
+        let (to, listen) = (vec![simple.local_addr().unwrap().to_string()], format!("{}:6000", OWN[0]));
+        let relay = Setup { to, listen: &listen, keys: &more, ..Setup::default() }.start();
+        let entry = listen.parse().unwrap();
+        relay_simply(simple, entry);
+        let _client = dial_from("10.7.0.9", entry).unwrap();
+        wait_named(&relay, "a connection to the next hop came back from 10.7.0.20: does its `to` lead back here?");
+        talk(&dial(&port), &accept(&unused));
+    });
+}
+
+/// While the relay tests whether a connection of its own comes back, one or the other of these clients ends just as that one does.
+#[test]
+fn clients_that_half_close_without_a_byte_are_no_loop_and_their_server_gets_none() {
+    with_addresses(|| {
+        let host = server_at("10.7.0.20");
+        let (to, listen) = (vec![host.local_addr().unwrap().to_string()], format!("{}:6000", OWN[0]));
+        let (port, unused) = (Port::reserve("127.0.0.1"), server());
+        let more = tunnel("other", port.address(), &unused, "");
+        let relay = Setup { to, listen: &listen, keys: &more, ..Setup::default() }.start();
+        let (dials, bytes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counted = (dials.clone(), bytes.clone());
+        std::thread::spawn(move || {
+            while let Ok((mut socket, _)) = host.accept() {
+                counted.0.fetch_add(1, Relaxed);
+                let bytes = counted.1.clone();
+                std::thread::spawn(move || {
+                    let mut read = Vec::new();
+                    let _ = socket.read_to_end(&mut read);
+                    bytes.fetch_add(read.len(), Relaxed);
+                    std::thread::sleep(Duration::from_millis(300)); // a server that takes its time
+                });
+            }
+        });
+        let (mut open, mut ending) = (VecDeque::new(), Vec::new());
+        for _ in 0..200 {
+            open.push_back(dial_from("10.7.0.9", listen.parse().unwrap()).unwrap());
+            std::thread::sleep(Duration::from_millis(20)); // their pace
+            if open.len() > 40 {
+                let client = open.pop_front().unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+                ending.push(client);
+            }
+        }
+        open.iter().for_each(|client| client.shutdown(Shutdown::Write).unwrap());
+        ending.iter().chain(&open).for_each(|client| assert_eq!(read_to_end(client), (Vec::new(), Ending::Fin)));
+        let counters = relay.daemon.relay.counters();
+        assert_eq!((bytes.load(Relaxed), problems(&relay), &counters["refused"]), (0, Vec::new(), &0.into()));
+        assert!(dials.load(Relaxed) > 200, "the relay has made a test");
     });
 }
 
