@@ -141,14 +141,16 @@ fn a_client_that_has_closed_its_end_after_a_refused_transfer_is_dialled_anew() {
             for is_named_again in [false, true] {
                 eprintln!("{form:?}, {relays}, {closes}, {is_named_again}");
                 let ftp = Dialogue::begin(relays, form.flags());
-                let mut listener = server();
-                let address = listener.local_addr().unwrap();
+                // Nobody else gets the port while nobody listens.
+                let reserved = Port::reserve("127.0.0.1");
+                let address = reserved.address();
+                let mut listener = listen(address);
                 let mut server_end = port(&ftp, form, address);
                 ftp.client.say("STOR f");
                 assert_eq!(ftp.server.line(), "STOR f");
                 if closes == "its listener" {
                     drop(listener);
-                    listener = TcpListener::bind(address).unwrap();
+                    listener = listen(address);
                 } else {
                     let mut client_end = accept(&listener);
                     if closes.ends_with("file") {

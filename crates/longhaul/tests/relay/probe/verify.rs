@@ -310,17 +310,25 @@ fn a_finished_probe_ends_with_fin_and_an_unfinished_one_with_a_reset() {
     assert_eq!(of_probe(&["--timeout", "3s"], 1, |server| begin_an_echo(server).0), Ending::Reset);
 }
 
-/// Every dial counts against the next hop, so a probe makes one.
+/// Every dial counts against the next hop, so a probe makes one. In a network of its own, where no relay of another test dials a port
+/// that was free a moment ago.
 #[test]
 fn a_probe_whose_dial_failed_makes_no_other_dial() {
-    // To connect to a broadcast address fails at once, and not by a refusal.
-    for host in ["255.255.255.255:1".parse().unwrap(), Port::reserve("127.0.0.1").address()] {
-        let Hop { relay: near, port: near_port } = Hop::new(&[host], &[]);
-        assert_eq!(verdict(near_port.address(), "", &[]).0, Some(1));
-        // The flow ends after the prober has its answer.
-        let counters = wait_for_value("its flow has ended", || near.counters(), |counters| counters["flows_now"] == 0);
-        assert_eq!((&counters["accepted"], &counters["dials_failed"]), (&1.into(), &1.into()), "{host}: {counters}");
-    }
+    in_own_network(|| {
+        // To connect to a broadcast address fails at once, and not by a refusal.
+        for host in ["255.255.255.255:1".parse().unwrap(), Port::reserve("127.0.0.1").address()] {
+            let Hop { relay: near, port: near_port } = Hop::new(&[host], &[]);
+            assert_eq!(verdict(near_port.address(), "", &[]).0, Some(1));
+            // The flow ends after the prober has its answer.
+            let has_ended = |counters: &Value| counters["flows_now"] == 0;
+            let counters = wait_for_value("its flow has ended", || near.counters(), has_ended);
+            assert_eq!(
+                (&counters["accepted"], &counters["dials_failed"]),
+                (&1.into(), &1.into()),
+                "{host}: {counters}"
+            );
+        }
+    });
 }
 
 /// Connects to `to` and sends `bytes`.
