@@ -399,8 +399,14 @@ impl DataConnections {
         Ok(address)
     }
 
-    /// Begins the flow of the latest one, if it waits for that.
+    /// Begins the flow of the latest one, if it waits for that. It dials the client anew if the connection that is there has bytes already:
+    /// no client sends a file before the reply that begins it, so they are of a transfer that was refused.
     pub(super) fn begin(&self) {
+        let mut facts = self.facts();
+        if facts.is_kept && facts.client.as_ref().is_some_and(|(stream, _)| !is_idle(stream)) {
+            (facts.client, facts.is_kept) = (None, false);
+        }
+        drop(facts);
         if let Some(open) = &self.latest {
             open.begins.send_replace(true);
         }

@@ -87,7 +87,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, fro
         pause = if result == Tested::Unclear { AFTER_UNCLEAR } else { BEFORE_NEXT_TEST };
         if matches!(result, Tested::Back(_)) {
             warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
-                "flows come back to the tunnel: two relays lead to each other");
+                "flows seem to come back to the tunnel: do two relays lead to each other?");
         }
     }
     tunnel.loops.change(Watch::rest);

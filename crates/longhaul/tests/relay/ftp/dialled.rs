@@ -195,6 +195,24 @@ fn a_client_that_closes_an_old_connection_during_the_next_upload_leaves_no_empty
     }
 }
 
+/// They come after the next command. A server would take them for its file.
+#[test]
+fn bytes_of_a_refused_upload_are_no_part_of_the_next_one() {
+    for (form, relays) in FORMS {
+        let ftp = Dialogue::begin(relays, form.flags());
+        let listener = server();
+        let server_end = port(&ftp, form, listener.local_addr().unwrap());
+        assert_eq!(ftp.ask("STOR f", "STOR f", "550 not allowed"), "550 not allowed");
+        ftp.client.say("STOR g");
+        assert_eq!(ftp.server.line(), "STOR g");
+        accept(&listener).write_all(b"a part of f").unwrap();
+        let server_end = server_end();
+        ftp.server.say("150 begins");
+        assert_eq!(ftp.client.line(), "150 begins");
+        talk(&accept(&listener), &server_end);
+    }
+}
+
 #[test]
 fn the_connection_with_a_client_ends_at_another_address_at_pasv_and_with_the_session() {
     for (form, relays) in FORMS {

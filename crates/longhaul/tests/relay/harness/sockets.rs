@@ -22,7 +22,9 @@ pub(crate) fn server_at(ip: &str) -> TcpListener {
 }
 
 pub(crate) fn listen(address: impl ToSocketAddrs) -> TcpListener {
-    let server = TcpListener::bind(address).expect("a server");
+    // Until its exec(2), a child that another test starts has the descriptors of this process, also that of a listener on the same port
+    // that is closed here.
+    let server = wait_for_value("a server", || TcpListener::bind(&address).ok(), Option::is_some).expect("a server");
     // accept(2) obeys SO_RCVTIMEO (socket(7)). A missing connection thus fails the test instead of blocking it.
     SockRef::from(&server).set_read_timeout(Some(TIMEOUT)).expect("SO_RCVTIMEO");
     server
