@@ -316,6 +316,7 @@ mod tests {
         let snapshot = Snapshot {
             version: "1.2.3".into(),
             uptime_seconds: 61.0,
+            unix_seconds: 61.0,
             problems: vec![problem],
             tunnels: vec![tunnel],
             flows: vec![flow],
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_tunnel_without_a_newer_result_says_why_and_the_age_of_the_last() {
-        let snapshot = Snapshot { uptime_seconds: 1000.0, ..Snapshot::default() };
+        let snapshot = Snapshot { unix_seconds: 1000.0, ..Snapshot::default() };
         let whole = VerifyState {
             state: VerifyStateName::Whole,
             since_unix_seconds: 100.0,
