@@ -299,18 +299,17 @@ mod tests {
             health: Health::Broken,
             ..Problem::default()
         };
-        let dial = LegState {
-            rtt_ms: Some(63.2),
-            cwnd_segments: 120,
-            retrans_bytes: 1448,
-            congestion: Some("bbr".into()),
-            ..LegState::default()
-        };
         let flow = FlowState {
             flow: 7,
             tunnel: "ssh-to-b".into(),
             peer: "10.0.0.9:5".into(),
-            dial: Some(dial),
+            dial: Some(LegState {
+                rtt_ms: Some(63.2),
+                cwnd_segments: 120,
+                retrans_bytes: 1448,
+                congestion: Some("bbr".into()),
+                ..LegState::default()
+            }),
             ..FlowState::default()
         };
         let snapshot = Snapshot {
