@@ -122,12 +122,11 @@ impl Curve {
     pub fn recent(&self) -> Option<[f32; 2]> {
         let cap = self.seconds.points.back()?.cap;
         let is_other = |point: &Point| point.looks > 0 && point.cap != cap;
-        let mut last: Vec<Point> = self.seconds.points.iter().rev().take(RECENT).copied().collect();
-        if let Some(other) = last.iter().position(is_other) {
-            // The second before it began below the other cap.
-            last.truncate(other.saturating_sub(1));
-        }
-        let all = last.into_iter().reduce(|newer, older| older.and(newer)).filter(|all| all.looks > 0)?;
+        let newest_first = || self.seconds.points.iter().rev().take(RECENT);
+        // The second before that point began below the other cap.
+        let count = newest_first().position(is_other).map_or(RECENT, |other| other.saturating_sub(1));
+        let last = newest_first().take(count).copied();
+        let all = last.reduce(|newer, older| older.and(newer)).filter(|all| all.looks > 0)?;
         Some([all.up, all.down])
     }
 

@@ -26,13 +26,13 @@ struct HopRule {
 struct HopProblem {
     /// Writes what shows it.
     write: fn(&HopFacts) -> String,
-    /// What to do. `None` if that depends.
+    /// The question or the command that helps the operator. `None` if the cause has to be known first.
     remedy: Option<&'static str>,
     /// Whether the relay writes a line of its own into the log when it begins and when it ends.
     has_line: bool,
 }
 
-/// The rules. If several write a problem about a hop, the first one does. The same of the few words.
+/// The rules. Of those that apply to a hop, the first one with a problem writes it, and the first one with few words writes these.
 const HOP_RULES: &[HopRule] = &[
     HopRule {
         health: Health::Broken,
@@ -248,7 +248,7 @@ fn check_refusal(hop: &HopFacts) -> Option<&Noted> {
     hop.check_refusal.as_ref().filter(|_| !is(hop, Availability::Down))
 }
 
-/// What to do about peers that do not answer.
+/// The remedy for peers that do not answer.
 pub(super) const IS_PATH_WHOLE: &str = "is the path to it whole? ping it from here; docs/troubleshooting.md says more";
 
 /// Number of next hops that a problem names, so that it stays one readable line.

@@ -79,7 +79,6 @@ impl News {
 
 impl Watched {
     fn is_of(&self, problem: &Problem) -> bool {
-        let name = |problem: &Problem| problem.party.as_ref().map(|party| party.name.clone());
         self.is_at(problem) && name(&self.problem) == name(problem)
     }
 
@@ -95,6 +94,10 @@ impl Watched {
     fn is_at(&self, problem: &Problem) -> bool {
         self.problem.tunnel == problem.tunnel && self.problem.stage == problem.stage
     }
+}
+
+fn name(problem: &Problem) -> Option<&str> {
+    problem.party.as_ref().map(|party| party.name.as_str())
 }
 
 /// Time after which a problem that is not seen any more has ended.

@@ -5,8 +5,9 @@
 //!   FIN   does the FIN of that flow come right after it, and not before?
 //!   RST   does a reset of the same flow come right after it, and not before?
 //! ```
-//! Each end is sent after a random time, and the test is made twice. So no other client can be taken for it. A test sends no byte, so
-//! that it can do no harm where the next hop is a final host: that gets FIN, as from a client that gives up. Only what has come back is reset.
+//! Each end is sent after a random time, and the test is made twice. Many clients that close without a byte may still look like the FIN,
+//! and so that alone is a doubt. A test sends no byte: a final host gets FIN, as from a client that gives up, and RST behind that only if it
+//! has not answered and a flow of the source ended meanwhile.
 
 use crate::leg::closing::linger_off;
 use crate::leg::stream::Stream;

@@ -4,11 +4,9 @@
 use super::snapshot::{CurveState, IncidentState};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
-use longhaul_core::caps::Bandwidth;
 use longhaul_core::curve::{Curve, Point, Reach, Span};
 use longhaul_core::health::{Health, ProbeResult};
 use longhaul_relay::{CapsNow, CounterValues, Relay, Tally, TunnelView};
-use longhaul_units::Rate;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
@@ -42,13 +40,6 @@ pub(super) struct FlowRate {
     cap: f32,
     /// Rates up and down, in bits per second. `None` until the second look below this cap.
     rates: Option<[f64; 2]>,
-}
-
-/// Returns the lower one of the caps of a tunnel and of the daemon, in bits per second. 0 without one.
-pub(super) fn lower_cap(tunnel: &Tunnel, caps: &CapsNow) -> f32 {
-    let at = |bandwidth: &Bandwidth| bandwidth.at(caps.day, caps.minute);
-    let lower = [at(&tunnel.bandwidth), at(&caps.all)].into_iter().flatten().min();
-    lower.map_or(0.0, |Rate(cap)| cap as f32)
 }
 
 /// Whether the rates of its flows are of use.
@@ -125,18 +116,20 @@ impl Curves {
     }
 }
 
-/// Returns the flows below caps, with their rates by what they were `before`. `elapsed` is the time since the last look, in seconds.
+/// Returns the flows below caps, with their rates by what they were `before`. `points` are those of the tunnels by this look. `elapsed`
+/// is the time since the last look, in seconds.
 pub(super) fn see_flows(
     mut before: HashMap<u64, FlowRate>,
     relay: &Relay,
     caps: &CapsNow,
+    points: &HashMap<&str, Point>,
     elapsed: Option<f64>,
 ) -> HashMap<u64, FlowRate> {
     let mut flows = HashMap::new();
     relay.look_at_flows(|number, tunnel, age, now| {
         if is_capped(tunnel, caps) {
             // A new flow began with no bytes. One that was not below a cap until now is not known.
-            let cap = lower_cap(tunnel, caps);
+            let cap = points.get(tunnel.name.as_str()).map_or(0.0, |point| point.cap);
             let new = FlowRate { before: Tally::default(), cap, rates: None };
             let known = before.remove(&number).or(elapsed.filter(|elapsed| age.as_secs_f64() <= *elapsed).map(|_| new));
             // A rate below another cap says nothing about this one.

@@ -1,13 +1,15 @@
 //! Looks at the tunnels each second, for their curves and for the log. It runs on the admin thread, so the data workers do no work for it.
 
 use super::collect;
-use super::curves::{lower_cap, see_flows};
+use super::curves::see_flows;
 use super::health;
 use super::source::Source;
 use crate::control::Status;
+use longhaul_core::caps::Bandwidth;
 use longhaul_core::curve::Point;
 use longhaul_core::health::{At, Health, Line, News, Phase, Problem};
-use longhaul_relay::{TunnelView, lock};
+use longhaul_relay::{CapsNow, TunnelView, lock};
+use longhaul_units::Rate;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -40,7 +42,7 @@ fn look(source: &Source, status: &Status, news: &mut News) {
         let curves = lock(&source.curves);
         (curves.looked, curves.from, curves.flows.clone())
     };
-    let point = |view: &TunnelView| Point { cap: lower_cap(&view.settings, &caps), ..Point::default() };
+    let point = |view| Point { cap: cap(view, &caps), ..Point::default() };
     let mut points: HashMap<&str, Point> =
         served.iter().map(|view| (view.settings.name.as_str(), point(view))).collect();
     let problems = health::problems(source, status, at, &served);
@@ -59,11 +61,18 @@ fn look(source: &Source, status: &Status, news: &mut News) {
     });
     let seen = |name: &str| (points.get(name).copied().unwrap_or_default(), incidents.get(name).copied());
     let elapsed = looked.map(|before| uptime - before).filter(|elapsed| *elapsed > 0.0);
-    let flows = see_flows(flows, &source.relay, &caps, elapsed);
+    let flows = see_flows(flows, &source.relay, &caps, &points, elapsed);
     let mut curves = lock(&source.curves);
     curves.flows = flows;
     curves.see_tunnels(served.iter().zip(counters), seen, (uptime, elapsed));
     (curves.looked, curves.from) = (Some(uptime), from);
+}
+
+/// Returns the lower one of the caps of a tunnel and of the daemon, in bits per second. 0 without one.
+fn cap(view: &TunnelView, caps: &CapsNow) -> f32 {
+    let at = |bandwidth: &Bandwidth| bandwidth.at(caps.day, caps.minute);
+    let lower = [at(&view.settings.bandwidth), at(&caps.all)].into_iter().flatten().min();
+    lower.map_or(0.0, |Rate(cap)| cap as f32)
 }
 
 fn tell(line: Line) {

@@ -109,12 +109,15 @@ fn bytes_that_the_relay_itself_cannot_send_move_soon_after_it_can() {
     [Host::Near, Host::Far]
         .iter()
         .for_each(|host| drop(wan.output(*host, "nft", &["delete table inet dark"]).unwrap()));
+    let dark = begin.elapsed();
     for mut socket in [&pair.server, &pair.client] {
         let mut got = vec![0; sent.len()];
         socket.read_exact(&mut got).unwrap();
         assert_same(&got, &sent);
     }
-    assert!(begin.elapsed() < Duration::from_secs(30), "the kernel's own probe sent them: {:?}", begin.elapsed());
+    // The kernel's own probe may be next on a machine that was too slow to end the outage soon.
+    let is_soon = begin.elapsed() < Duration::from_secs(30);
+    assert!(is_soon || dark > Duration::from_secs(20), "the kernel's own probe sent them: {:?}", begin.elapsed());
     for relay in [&pair.near, &pair.far] {
         wait_for_value("no problem is known any more", || relay.status(), no_problem);
     }

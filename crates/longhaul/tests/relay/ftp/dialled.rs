@@ -168,17 +168,24 @@ fn a_client_that_has_closed_its_end_after_a_refused_transfer_is_dialled_anew() {
     }
 }
 
+/// Returns a session whose server has refused an upload and has the next one now, the client's listener, and the server's end of its data
+/// connection.
+fn refused_and_asked_again(form: Form, relays: usize) -> (Dialogue, TcpListener, Box<dyn Fn() -> TcpStream>) {
+    let ftp = Dialogue::begin(relays, form.flags());
+    let listener = server();
+    let server_end = port(&ftp, form, listener.local_addr().unwrap());
+    assert_eq!(ftp.ask("STOR f", "STOR f", "550 not allowed"), "550 not allowed");
+    ftp.client.say("STOR g");
+    assert_eq!(ftp.server.line(), "STOR g");
+    (ftp, listener, server_end)
+}
+
 /// Its FIN comes late. A server would take it for an empty file.
 #[test]
 fn a_client_that_closes_an_old_connection_during_the_next_upload_leaves_no_empty_file() {
     for (form, relays) in FORMS {
         for has_begun in [false, true] {
-            let ftp = Dialogue::begin(relays, form.flags());
-            let listener = server();
-            let server_end = port(&ftp, form, listener.local_addr().unwrap());
-            assert_eq!(ftp.ask("STOR f", "STOR f", "550 not allowed"), "550 not allowed");
-            ftp.client.say("STOR g");
-            assert_eq!(ftp.server.line(), "STOR g");
+            let (ftp, listener, server_end) = refused_and_asked_again(form, relays);
             let old = Some(accept(&listener));
             let old = old.filter(|_| has_begun);
             let server_end = server_end();
@@ -199,12 +206,7 @@ fn a_client_that_closes_an_old_connection_during_the_next_upload_leaves_no_empty
 #[test]
 fn bytes_of_a_refused_upload_are_no_part_of_the_next_one() {
     for (form, relays) in FORMS {
-        let ftp = Dialogue::begin(relays, form.flags());
-        let listener = server();
-        let server_end = port(&ftp, form, listener.local_addr().unwrap());
-        assert_eq!(ftp.ask("STOR f", "STOR f", "550 not allowed"), "550 not allowed");
-        ftp.client.say("STOR g");
-        assert_eq!(ftp.server.line(), "STOR g");
+        let (ftp, listener, server_end) = refused_and_asked_again(form, relays);
         accept(&listener).write_all(b"a part of f").unwrap();
         let server_end = server_end();
         ftp.server.say("150 begins");
