@@ -281,6 +281,19 @@ pub fn one<T>(given: &Written<'_>, mut parse: impl FnMut(&str) -> Result<T, Stri
     }
 }
 
+/// Checks that the value of a key whose values are digits is not a text of digits.
+///
+/// # Errors
+/// It is one. The clause says what to write.
+pub fn bare_number(given: &Written<'_>) -> Result<(), String> {
+    match given.get_ref() {
+        DeValue::String(text) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(format!("a number has no quotes; write {text}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Parses one value or a list of values.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! The table of socket options of one leg: `{ congestion = "bbr", mss = 1254 }`.
 
-use crate::document::{Fault, Severity, Spellings, Written, fault, kind, scalar, twice};
+use crate::document::{Fault, Severity, Spellings, Written, bare_number, fault, kind, scalar, twice};
 use crate::keys::remark::Remark;
-use crate::options::{self, Leg, LegOptions, Setting};
+use crate::options::{self, Leg, LegOptions, Setting, Unit, row};
 use crate::tunnel::Tunnel;
 use toml::de::DeValue;
 
@@ -21,7 +21,11 @@ pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> R
         let name = key.get_ref();
         let set = match (spellings.earlier(name, key.span().start), scalar(value.get_ref())) {
             (Some(first), _) => Err(twice(first)),
-            (None, Some(text)) => options.set(leg, name, &text),
+            (None, Some(text)) => {
+                let is_count = row(leg, &name.replace('_', "-")).is_some_and(|row| row.unit == Unit::Count);
+                let bare = if is_count { bare_number(value) } else { Ok(()) };
+                bare.and_then(|()| options.set(leg, name, &text))
+            }
             (None, None) => Err(format!("it is {}; write one value", kind(value.get_ref()))),
         };
         faults.extend(set.err().map(|text| Fault { below: format!(".{name}"), span: value.span(), text }));

@@ -1,6 +1,6 @@
 //! A row: one key of a configuration file, with everything that belongs to the key.
 
-use crate::document::{Fault, Field, Written, fault, one, several};
+use crate::document::{Fault, Field, Written, bare_number, fault, one, several};
 use crate::keys::leg;
 use crate::keys::remark::{Remark, Syntax};
 use crate::options::Leg;
@@ -116,7 +116,12 @@ impl<M> Field for Row<M> {
 
     fn read(&self, model: &mut M, given: &Written<'_>) -> Result<(), Vec<Fault>> {
         match self.value {
-            KeyValue::One(set) => one(given, |text| set(model, text)),
+            KeyValue::One(set) => {
+                if self.example.starts_with(|first: char| first.is_ascii_digit()) {
+                    bare_number(given).map_err(|text| fault(given, text))?;
+                }
+                one(given, |text| set(model, text))
+            }
             KeyValue::Several { add, empty } => {
                 let added = several(given, |text| add(model, text))?;
                 if added.is_empty() { Err(fault(given, empty)) } else { Ok(()) }
