@@ -138,9 +138,13 @@ fn first<'a>(mut problems: impl Iterator<Item = &'a Problem>, write: impl Fn(&Pr
 /// Returns how many tunnels the daemon's own probes have found whole, without those whose newer result is missing. The others
 /// are whole as far as the daemon sees.
 fn verified(snapshot: &Snapshot) -> String {
-    let verified = snapshot.tunnels.iter().filter_map(|tunnel| tunnel.verify.as_ref());
-    let whole = verified.filter(|verify| verify.health == Health::Good).count();
-    format!("no problem is known; verified: {whole} of {}", count(snapshot.tunnels.len(), "tunnel"))
+    let verified: Vec<_> = snapshot.tunnels.iter().filter_map(|tunnel| tunnel.verify.as_ref()).collect();
+    let whole = verified.iter().filter(|verify| verify.health == Health::Good).count();
+    match (snapshot.tunnels.len(), verified.len()) {
+        (0, _) => "no problem is known".into(),
+        (_, 0) => "no problem is known; no tunnel has verify".into(),
+        (tunnels, _) => format!("no problem is known; verified: {whole} of {}", count(tunnels, "tunnel")),
+    }
 }
 
 #[cfg(test)]
@@ -163,14 +167,9 @@ mod tests {
             (verdict.health, verdict.line(|since| format!("since {since}")))
         };
         let with = |problems, ready| said(Snapshot { problems, ready, ..whole.clone() });
-        assert_eq!(with(vec![], true), (Health::Good, "WHOLE: no problem is known; verified: 0 of 0 tunnels".into()));
+        assert_eq!(with(vec![], true), (Health::Good, "WHOLE: no problem is known".into()));
         let undrained = Snapshot { draining_since_unix_seconds: Some(3.0), ..whole.clone() };
         assert_eq!(said(undrained), with(vec![], true), "the phase decides");
-        let verify = VerifyState { health: Health::Good, ..VerifyState::default() };
-        let stopped = VerifyState { health: Health::Unknown, ..verify.clone() };
-        let tunnel = |verify| TunnelState { verify: Some(verify), ..TunnelState::default() };
-        let verified = Snapshot { tunnels: vec![tunnel(verify), tunnel(stopped)], ..whole.clone() };
-        assert_eq!(said(verified).1, "WHOLE: no problem is known; verified: 1 of 2 tunnels");
         let warned = vec![problem(Some("t"), 1.0, Health::Failing)];
         assert_eq!(with(warned, true), (Health::Failing, "WHOLE, with 1 warning".into()));
         let doubtful = Problem {
@@ -207,5 +206,19 @@ mod tests {
             let (health, line) = said(Snapshot { phase, ..Snapshot::default() });
             assert!(health == Health::Broken && line.starts_with("NOT WHOLE: "), "{line}");
         }
+    }
+
+    #[test]
+    fn a_whole_daemon_says_how_many_tunnels_its_probes_found_whole() {
+        let verify = VerifyState { health: Health::Good, ..VerifyState::default() };
+        let stopped = VerifyState { health: Health::Unknown, ..verify.clone() };
+        let said = |verified: Vec<Option<VerifyState>>| {
+            let tunnels = verified.into_iter().map(|verify| TunnelState { verify, ..TunnelState::default() }).collect();
+            Verdict::of(&Snapshot { ready: true, tunnels, ..Snapshot::default() }).text
+        };
+        let whole = "no problem is known; ";
+        assert_eq!(said(vec![Some(verify), Some(stopped.clone())]), format!("{whole}verified: 1 of 2 tunnels"));
+        assert_eq!(said(vec![Some(stopped), None]), format!("{whole}verified: 0 of 2 tunnels"));
+        assert_eq!(said(vec![None]), format!("{whole}no tunnel has verify"));
     }
 }

@@ -95,7 +95,7 @@ fn an_operator_finds_a_flow_and_kills_it() {
     let (kept, cut) = (admin.flow(), admin.flow());
     let port = cut.0.local_addr().unwrap().port().to_string();
     let mut top = Top::start(&admin);
-    top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
+    top.wait("WHOLE: no problem is known; no tunnel has verify");
     top.wait("FLOWS 2, by total rate");
     top.wait(&format!("127.0.0.1:{port}"));
     assert!(!tcgetattr(&top.terminal).unwrap().local_modes.contains(LocalModes::ICANON));
@@ -137,13 +137,13 @@ fn an_ftp_data_connection_is_found_by_its_file_and_shown_with_its_command() {
 fn it_waits_for_a_daemon_that_is_gone_and_survives_every_size() {
     let mut admin = Watched::start("");
     let mut top = Top::start(&admin);
-    top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
+    top.wait("WHOLE: no problem is known; no tunnel has verify");
     admin.kill();
     top.wait("NOT WHOLE since ");
     top.wait("no daemon at ");
     top.wait("Everything below is from ");
     admin.start_again("");
-    top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
+    top.wait("WHOLE: no problem is known; no tunnel has verify");
     for (columns, rows) in [(1, 1), (40, 20), (3, 200), (300, 2)] {
         top.resize(columns, rows);
         let first =
@@ -167,7 +167,7 @@ fn it_waits_for_a_daemon_that_is_gone_and_survives_every_size() {
 fn sigterm_restores_the_terminal() {
     let admin = Watched::start("");
     let top = Top::start(&admin);
-    top.wait("WHOLE: no problem is known; verified: 0 of 1 tunnel");
+    top.wait("WHOLE: no problem is known; no tunnel has verify");
     let status = Command::new("kill").args(["-TERM", &top.child.0.id().to_string()]).status().unwrap();
     assert!(status.success());
     top.ends();
