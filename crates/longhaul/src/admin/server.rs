@@ -7,7 +7,8 @@ use super::look;
 use super::metrics;
 use super::socket::SocketFile;
 use super::source::Source;
-use longhaul_config::Admin as Wanted;
+use longhaul_config::{Admin as Wanted, Tunnel};
+use longhaul_core::reload::covers_same;
 use longhaul_relay::lock;
 use longhaul_sys::errno_text;
 use std::future::Future;
@@ -151,7 +152,10 @@ impl Admin {
             Some(address) => {
                 // tokio registers the listener with this runtime.
                 let _context = self.thread.runtime.enter();
-                ListenerChange::New((listen_http(address, self.http.as_ref().map(|http| http.address))?, address))
+                let ours = self.http.as_ref().map(|http| http.address);
+                let tunnels = || self.source.relay.tunnels.views().into_iter().map(|view| view.settings);
+                let tunnel = || tunnels().find(|tunnel| covers_same(tunnel.listen, address));
+                ListenerChange::New((listen_http(address, ours, tunnel)?, address))
             }
         };
         // Not at each request: the file may be long, and one thread answers everybody.
@@ -226,10 +230,15 @@ impl Admin {
     }
 }
 
-/// Listens on `address`. `ours` is the address of our listener now, if there is one. It may have the same port as one of 0.0.0.0 and
-/// 127.0.0.1, and the kernel then refuses the other one. With SO_REUSEPORT it would not, but would also let in any other process of
+/// Listens on `address`. `ours` is the address of our listener now, if there is one, and `tunnel` finds the tunnel that listens there
+/// now: a reload opens all that is new before it closes what is old. Ours may have the same port as one of 0.0.0.0 and 127.0.0.1, and
+/// the kernel then refuses the other one. With SO_REUSEPORT it would not, but would also let in any other process of
 /// the user that sets the option, in silence and for as long as the port is in use.
-fn listen_http(address: SocketAddr, ours: Option<SocketAddr>) -> Result<TcpListener, String> {
+fn listen_http(
+    address: SocketAddr,
+    ours: Option<SocketAddr>,
+    tunnel: impl Fn() -> Option<Arc<Tunnel>>,
+) -> Result<TcpListener, String> {
     let open = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A restart does not wait for TIME_WAIT.
@@ -246,7 +255,13 @@ fn listen_http(address: SocketAddr, ours: Option<SocketAddr>) -> Result<TcpListe
             (libc::EADDRINUSE, Some(ours)) => format!(
                 " (this daemon listens on {ours}: a reload can take another port; for the same port restart it)"
             ),
-            (libc::EADDRINUSE, None) => format!(" (who has it: ss -tanp 'sport = :{port}')"),
+            (libc::EADDRINUSE, None) => match tunnel() {
+                Some(tunnel) => format!(
+                    " (tunnel \"{}\" listens on {} until the reload is done: reload with the old admin.listen first)",
+                    tunnel.name, tunnel.listen
+                ),
+                None => format!(" (who has it: ss -tanp 'sport = :{port}')"),
+            },
             (libc::EADDRNOTAVAIL, _) => " (no interface has this address: ip addr)".into(),
             _ => String::new(),
         };

@@ -277,8 +277,20 @@ fn a_reload_through_the_socket_answers_with_the_outcome() {
         assert!(text.starts_with("WHOLE, with 1 warning\nwarning: process, for ") && text.contains(problem), "{text}");
         assert_eq!(text.matches("refused").count(), 1, "{text}");
     }
-    admin.daemon.write(&good);
-    assert_eq!(admin.command(&["reload"]).status.code(), Some(0));
+    // The tunnel gives its port up in the same reload.
+    let given_up = good.replace(&admin.http.address().to_string(), &second.address().to_string());
+    admin.daemon.write(&given_up);
+    let (said, two) = (stderr(&admin.command(&["reload"])), second.address());
+    let culprit =
+        format!("(tunnel \"two\" listens on {two} until the reload is done: reload with the old admin.listen first)");
+    assert!(
+        said.contains(&format!("admin.listen = {two}: cannot listen: EADDRINUSE")) && said.contains(&culprit),
+        "{said}"
+    );
+    for text in [&good, &given_up] {
+        admin.daemon.write(text);
+        assert_eq!(admin.command(&["reload"]).status.code(), Some(0));
+    }
     assert_eq!(admin.status()["reload_refused"], Value::Null);
 }
 
