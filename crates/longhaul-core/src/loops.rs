@@ -4,6 +4,7 @@
 //! a client is a next hop of the tunnel ────────────────────────────────> doubt
 //! more than 16 flows of a source, none answered ──> a test: do they return? ──> doubt, or a loop
 //! a flow of the source is answered, or a test finds that none returns ──> no doubt
+//! a doubt by FIN alone, and the flows of the source have ended ──> no doubt
 //! ```
 //! A host may be client and next hop at once, and many clients may share one address. So neither is a loop before a test has
 //! found one. Until then, dials for the source are [slowed](Watch::slowed_by): a loop makes one flow after another, and so it
@@ -114,9 +115,11 @@ impl Watch {
         }
     }
 
-    /// Ends the test: the next suspicion begins another one.
-    pub fn rest(&mut self) {
+    /// Ends the tests of `from`, whose flows are answered or have ended: the next suspicion begins others. Clients that half-close may
+    /// have looked like the FIN of a test, so a doubt by FIN alone ends, too. A loop stays: its flows end by their refusals.
+    pub fn rest(&mut self, from: IpAddr) {
         self.tested = None;
+        self.doubt = self.doubt.take().filter(|doubt| doubt.from != from || doubt.sign != Sign::Returns);
     }
 
     /// Whether there is a source to test, or a doubt. Otherwise the other questions have the answer "no" for every source.
@@ -240,8 +243,22 @@ mod tests {
         assert_eq!(watch.slowed_by(FROM, start + SLOWED_FOR), None, "whatever becomes of the test");
         watch.tested(FROM, Tested::Gone, start);
         assert!(watch.slowed_by(FROM, start).is_none() && !watch.suspect(FROM, start));
-        watch.rest();
+        watch.rest(FROM);
         assert!(watch.suspect(FROM, start));
+    }
+
+    #[test]
+    fn a_doubt_by_fin_alone_ends_with_the_flows_that_showed_it() {
+        let (mut watch, start) = (Watch::default(), Instant::now());
+        let mut after = |sign, source| {
+            watch.suspect(FROM, start);
+            watch.tested(FROM, Tested::Back(sign), start);
+            watch.rest(source);
+            watch.sign(FROM, start)
+        };
+        assert_eq!(after(Sign::Returns, OTHER), Some(Sign::Returns));
+        assert_eq!(after(Sign::Returns, FROM), None);
+        assert_eq!(after(back(), FROM), Some(back()), "a reset that came back is no chance");
     }
 
     #[test]
@@ -250,11 +267,9 @@ mod tests {
         watch.comes_from(FROM, start);
         watch.tested(FROM, Tested::Back(Sign::Returns), start);
         assert_eq!((watch.sign(FROM, start), watch.sign(OTHER, start)), (Some(Sign::Returns), None));
-        watch.rest();
         assert_eq!(watch.slowed_by(FROM, start), Some(SLOWED_BY));
-        assert!(watch.suspect(FROM, start), "it is not known yet");
         watch.tested(FROM, Tested::Back(back()), start);
-        watch.rest();
+        watch.rest(FROM);
         watch.comes_from(FROM, start + SECOND);
         watch.comes_from(OTHER, start + SECOND);
         assert_eq!([FROM, FROM, OTHER, OTHER].map(|from| watch.tells_refusal(from)), [true, false, true, true]);

@@ -19,7 +19,7 @@ use crate::reach::connect;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
-use longhaul_core::loops::{MAX_LOOPED, Sign, Tested, Watch};
+use longhaul_core::loops::{MAX_LOOPED, Sign, Tested};
 use longhaul_core::proxy_header;
 use longhaul_sys::splice;
 use socket2::SockRef;
@@ -75,23 +75,36 @@ fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<Sock
     newest.iter().find_map(|flow| flow.next_hop()).filter(|_| are_many).map(|(_, address)| address)
 }
 
-/// Tests whether the flows of `from` come back, and again later, while nobody answers them.
+/// Tests whether the flows of `from` come back, and again later, while nobody answers them. The flows of a loop end by their refusals,
+/// so it is tested without them: a daemon that is not ready because of it has no clients that would show its end.
 async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, from: IpAddr) {
-    let mut is_certain = false;
-    let mut pause = MIN_WAIT; // in which most servers answer
-    while !is_certain {
-        sleep(pause).await;
-        let Some(next_hop) = unanswered(&relay, &tunnel, from) else { break };
+    let is_served = || relay.tunnels.list().iter().any(|served| Arc::ptr_eq(&served.loops, &tunnel.loops));
+    let is_loop = || tunnel.loops.suspecting().is_some_and(|watch| watch.is_loop(from, Instant::now()));
+    let (mut last, mut tested) = (None, None);
+    let mut due = Instant::now() + MIN_WAIT; // in which most servers answer
+    while is_served() {
+        let left = due.saturating_duration_since(Instant::now());
+        sleep(left.min(BETWEEN_LOOKS_AT_FLOWS)).await;
+        let Some(next_hop) = unanswered(&relay, &tunnel, from).or(tested.filter(|_| is_loop())) else { break };
+        if left > BETWEEN_LOOKS_AT_FLOWS {
+            continue;
+        }
         let result = test(&relay, &tunnel, from, next_hop).await;
         tunnel.loops.change(|watch| watch.tested(from, result, Instant::now()));
-        is_certain = matches!(result, Tested::Back(Sign::Loop(_)));
-        pause = if result == Tested::Unclear { AFTER_UNCLEAR } else { BEFORE_NEXT_TEST };
-        if matches!(result, Tested::Back(_)) {
+        if last != Some(result) && matches!(result, Tested::Back(_)) {
+            let is_certain = is_loop();
             warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
                 "flows seem to come back to the tunnel: do two relays lead to each other?");
         }
+        (last, tested) = (Some(result), Some(next_hop));
+        due = Instant::now()
+            + match result {
+                Tested::Gone => BEFORE_NEXT_TEST,
+                Tested::Unclear => AFTER_UNCLEAR,
+                Tested::Back(_) => WHILE_IN_DOUBT,
+            };
     }
-    tunnel.loops.change(Watch::rest);
+    tunnel.loops.change(|watch| watch.rest(from));
 }
 
 /// Tests whether connections to `next_hop` come back from `from`. Two must do so one after the other.
@@ -244,6 +257,12 @@ const BEFORE_NEXT_TEST: Duration = Duration::from_secs(60);
 
 /// The same if the last test came to no end, such as by a refusal of the other relay.
 const AFTER_UNCLEAR: Duration = Duration::from_secs(2);
+
+/// The same if the connections of the last test came back. A doubt that is none ends so soon, and a loop that somebody has mended.
+const WHILE_IN_DOUBT: Duration = Duration::from_secs(5);
+
+/// Time between two looks whether a source still has flows that are not answered.
+const BETWEEN_LOOKS_AT_FLOWS: Duration = Duration::from_secs(1);
 
 /// Maximum time until a connection is made, and until it has come back. Between relays in one site it takes 20 ms, and between sites some
 /// round trips.

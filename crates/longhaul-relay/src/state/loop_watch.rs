@@ -37,7 +37,7 @@ mod tests {
     fn it_is_locked_while_it_has_a_suspect() {
         let (loops, from) = (LoopWatch::default(), "192.0.2.1".parse().unwrap());
         assert!(loops.change(|watch| watch.suspect(from, Instant::now())) && loops.suspecting().is_some());
-        loops.change(Watch::rest);
+        loops.change(|watch| watch.rest(from));
         let _held = lock(&loops.watch);
         assert!(loops.suspecting().is_none(), "and then nobody waits for the lock");
     }

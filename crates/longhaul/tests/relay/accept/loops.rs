@@ -3,6 +3,7 @@
 
 use crate::harness::*;
 use serde_json::Value;
+use socket2::SockRef;
 use std::collections::VecDeque;
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -84,8 +85,10 @@ fn is_named_and_bounded(addresses: &[&str], keys: &str) {
         let of_all = |name: &str| counters.iter().map(|counters| counters[name].as_u64().unwrap()).sum::<u64>();
         assert!(of_all("looped") >= 2, "{counters:?}");
         assert_eq!((of_all("looped"), of_all("not_allowed")), (of_all("refused"), 0), "{counters:?}");
-        let status = relays[0].command(&["status"]);
-        assert!(stdout(&status).contains("DOUBTFUL: tunnel one, next hop: flows go round in a loop: "), "{status:?}");
+        let (text, (code, ready)) = (stdout(&relays[0].command(&["status"])), relays[0].get("/readyz"));
+        assert!(text.starts_with("NOT WHOLE ") && text.contains("tunnel one, next hop"), "{text}");
+        let fatal = "tunnel one, next hop: flows go round in a loop: ";
+        assert!(code == 503 && ready.contains(fatal), "every connection of the tunnel fails: {code} {ready}");
     });
 }
 
@@ -103,6 +106,26 @@ fn a_loop_through_virtual_addresses_is_named_by_both_relays_and_other_tunnels_se
 #[test]
 fn a_ring_of_three_relays_is_named_by_each_and_other_tunnels_serve() {
     is_named_and_bounded(&VIRTUAL, "");
+}
+
+/// A relay that is not ready gets no clients, so it must find that by itself.
+#[test]
+fn a_loop_that_was_mended_is_over_without_a_client() {
+    with_addresses(|| {
+        let (ports, unused) = ([Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")], server());
+        let near = relay_on(0, VIRTUAL[0], VIRTUAL[1], "", (&ports[0], &unused));
+        let mut far = relay_on(1, VIRTUAL[1], VIRTUAL[0], "", (&ports[1], &unused));
+        let entry = format!("{}:6000", VIRTUAL[0]).parse().unwrap();
+        let client = dial_from("10.7.0.9", entry).unwrap();
+        wait_until("it is not ready", || near.get("/readyz").0 == 503);
+        assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
+        let (host, bytes) = echoing("10.7.0.20");
+        far.to = vec![host.local_addr().unwrap().to_string()];
+        far.reload("");
+        wait_until("it is ready", || near.get("/readyz").0 == 200 && problems(&near).is_empty());
+        assert_eq!(bytes.load(Relaxed), 0, "a test sends no byte");
+        round_trip(dial_from("10.7.0.9", entry).unwrap(), b"it serves");
+    });
 }
 
 /// Carries each connection to `server` on to `next_hop`, as a simple relay does: it passes FIN on, and no reset.
@@ -124,18 +147,27 @@ fn relay_simply(server: TcpListener, next_hop: SocketAddr) {
 }
 
 #[test]
-fn a_loop_through_a_relay_that_passes_no_reset_on_is_doubtful() {
+fn a_loop_through_a_relay_that_passes_no_reset_on_is_doubtful_while_it_has_flows() {
     with_addresses(|| {
         let (port, unused) = (Port::reserve("127.0.0.1"), server());
         let simple = server_at("10.7.0.20");
         let more = tunnel("other", port.address(), &unused, "");
         let (to, listen) = (vec![simple.local_addr().unwrap().to_string()], format!("{}:6000", OWN[0]));
         let relay = Setup { to, listen: &listen, keys: &more, ..Setup::default() }.start();
-        let entry = listen.parse().unwrap();
+        let (entry, listener) = (listen.parse().unwrap(), simple.try_clone().unwrap());
         relay_simply(simple, entry);
-        let _client = dial_from("10.7.0.9", entry).unwrap();
-        wait_named(&relay, "a connection to the next hop came back from 10.7.0.20: does its `to` lead back here?");
+        let client = dial_from("10.7.0.9", entry).unwrap();
+        let doubt = "a connection to the next hop came back from 10.7.0.20: does its `to` lead back here?";
+        wait_named(&relay, doubt);
         talk(&dial(&port), &accept(&unused));
+        // Its flows end. Nobody answers one, and nobody makes others.
+        SockRef::from(&listener).shutdown(Shutdown::Both).unwrap();
+        drop(client);
+        wait_for_value(
+            "the doubt ends with them",
+            || problems(&relay),
+            |found| !found.iter().any(|text| text == doubt),
+        );
     });
 }
 
@@ -175,7 +207,8 @@ fn clients_that_half_close_without_a_byte_are_no_loop_and_their_server_gets_none
         open.iter().for_each(|client| client.shutdown(Shutdown::Write).unwrap());
         ending.iter().chain(&open).for_each(|client| assert_eq!(read_to_end(client), (Vec::new(), Ending::Fin)));
         let counters = relay.daemon.relay.counters();
-        assert_eq!((bytes.load(Relaxed), problems(&relay), &counters["refused"]), (0, Vec::new(), &0.into()));
+        assert_eq!((bytes.load(Relaxed), &counters["refused"]), (0, &0.into()));
+        wait_until("a doubt ends with their flows", || problems(&relay).is_empty());
         assert!(dials.load(Relaxed) > 200, "the relay has made a test");
     });
 }
