@@ -58,8 +58,8 @@ pub struct Answers {
 /// Whether the peer of a leg has answered, by one look at the leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It has answered within [`MIN_STALL`].
-    Came,
+    /// It has answered then, within [`MIN_STALL`].
+    Came(Instant),
     /// It has not, and owes no answer for long enough.
     None,
     /// It has not answered since then, although it should have. The leg is stalled.
@@ -75,7 +75,7 @@ impl Answers {
     /// Records that the leg gave bytes.
     pub fn gave(&mut self, now: Instant) -> Answer {
         *self = Answers { came: Some(now), ..Answers::begin(now) };
-        Answer::Came
+        Answer::Came(now)
     }
 
     /// Looks at the leg, which has given no byte since the last look.
@@ -93,8 +93,41 @@ impl Answers {
         match self.came {
             _ if now - self.since >= (3 * look.rto()).max(MIN_STALL) => Answer::Missing(self.since),
             _ if is_probed && silent >= SETTLED => Answer::Missing(now.checked_sub(silent).unwrap_or(now)),
-            Some(came) if now - came < MIN_STALL => Answer::Came,
+            Some(came) if now - came < MIN_STALL => Answer::Came(came),
             _ => Answer::None,
+        }
+    }
+}
+
+/// An outage of a place to which several legs lead: a next hop, or the clients of a tunnel. It lasts while one of them is stalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// The earliest time since which a leg has had no answer.
+    since: Instant,
+    /// Time of the last answer to any of the legs.
+    came: Option<Instant>,
+}
+
+impl Outage {
+    /// Returns the outage of a place to which a leg is stalled since `since`.
+    pub const fn begin(since: Instant) -> Outage {
+        Outage { since, came: None }
+    }
+
+    /// Adds what a look at a leg to the place says.
+    pub fn add(&mut self, answer: Answer) {
+        match answer {
+            Answer::Came(at) => self.came = self.came.max(Some(at)),
+            Answer::Missing(since) => self.since = self.since.min(since),
+            Answer::None => {}
+        }
+    }
+
+    /// Returns the time since which the place has not answered. `None` if it has within [`MIN_STALL`]: others do not answer then.
+    pub fn since(&self, now: Instant) -> Option<Instant> {
+        match self.came {
+            Some(came) if now.saturating_duration_since(came) < MIN_STALL => None,
+            came => came.max(Some(self.since)),
         }
     }
 }
@@ -121,10 +154,8 @@ mod tests {
         let (none, missing) = (Answer::None, |seconds| Answer::Missing(at(seconds)));
         assert_eq!(of(&[flight; 5]), [none, none, missing(0), missing(0), missing(0)]);
         let acked = LegLook { acked_bytes: 6, ..flight };
-        assert_eq!(
-            of(&[flight, acked, acked, acked, acked]),
-            [none, Answer::Came, Answer::Came, Answer::Came, missing(2)]
-        );
+        let came = Answer::Came(at(2));
+        assert_eq!(of(&[flight, acked, acked, acked, acked]), [none, came, came, came, missing(2)]);
         let far = LegLook { rtt: ms(600), rtt_var: ms(100), ..flight };
         assert_eq!(of(&[far; 4]), [none, none, missing(0), missing(0)]);
         let farther = LegLook { rtt: ms(800), rtt_var: ms(200), ..flight };
@@ -138,9 +169,27 @@ mod tests {
         let probed = LegLook { unanswered_probes: 1, ..quiet };
         let mut answers = Answers::begin(start);
         assert_eq!(answers.look(at(20), &probed), missing(12));
-        assert_eq!(answers.gave(at(21)), Answer::Came);
-        assert_eq!(answers.look(at(22), &flight), Answer::Came, "counted from the last answer");
+        assert_eq!(answers.gave(at(21)), Answer::Came(at(21)));
+        assert_eq!(answers.look(at(22), &flight), Answer::Came(at(21)), "counted from the last answer");
         assert_eq!(answers.look(at(24), &flight), missing(21));
+    }
+
+    #[test]
+    fn an_outage_is_as_old_as_its_first_silent_leg_but_for_an_answer_in_between() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut outage = Outage::begin(at(5));
+        outage.add(Answer::Missing(at(9)));
+        outage.add(Answer::None);
+        assert_eq!(outage.since(at(12)), Some(at(5)), "a quiet flow began to wait later");
+        outage.add(Answer::Missing(at(4)));
+        assert_eq!(outage.since(at(12)), Some(at(4)));
+        outage.add(Answer::Came(at(20)));
+        outage.add(Answer::Came(at(19)));
+        assert_eq!([outage.since(at(20)), outage.since(at(22))], [None; 2]);
+        assert_eq!(outage.since(at(23)), Some(at(20)), "since the last answer");
+        outage.add(Answer::Missing(at(21)));
+        assert_eq!(outage.since(at(24)), Some(at(20)));
     }
 
     const LIMIT: Duration = Duration::from_secs(80);

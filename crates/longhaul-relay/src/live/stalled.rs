@@ -3,6 +3,7 @@
 
 use crate::lock::lock;
 use longhaul_core::next_hop::HopKey;
+use longhaul_core::stall::{Answer, Outage};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Stalled(Mutex<Places>);
 
-/// Those places, each with the time of its last answer.
+/// Those places, each with the time since which it does not answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     /// The clients whose flows carry bytes, if none of them answers. Shared, because a copy is made for each dial.
@@ -28,6 +29,13 @@ pub(crate) enum Place {
     Hop(HopKey),
 }
 
+/// The outages of a tunnel's places, by one sweep after the other. Each lasts while a leg to the place is stalled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outages {
+    clients: Option<(Outage, BTreeSet<IpAddr>)>,
+    hops: Vec<(HopKey, Outage)>,
+}
+
 impl Stalled {
     /// Replaces them.
     pub(crate) fn set(&self, places: Places) {
@@ -40,27 +48,43 @@ impl Stalled {
     }
 }
 
-impl Places {
-    /// Records a leg to `place` without an answer since `since`.
-    pub(crate) fn add(&mut self, place: Place, since: Instant) {
-        match place {
-            Place::Client(client) => {
-                let (last, clients) = self.clients.get_or_insert_with(|| (since, Arc::default()));
-                *last = since.max(*last);
-                Arc::make_mut(clients).insert(client);
+impl Outages {
+    /// Records a leg to `place` that is stalled since `since`. `before` are the outages by the sweep before.
+    pub(crate) fn add(&mut self, place: Place, since: Instant, before: Option<&Outages>) {
+        let of_before = before.and_then(|before| before.of(place));
+        if self.of(place).is_none() {
+            let outage = of_before.unwrap_or(Outage::begin(since));
+            match place {
+                Place::Client(_) => self.clients = Some((outage, BTreeSet::new())),
+                Place::Hop(key) => self.hops.push((key, outage)),
             }
-            Place::Hop(key) => match self.hops.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, last)) => *last = since.max(*last),
-                None => self.hops.push((key, since)),
-            },
+        }
+        self.answer(place, Answer::Missing(since));
+        if let (Place::Client(client), Some((_, clients))) = (place, &mut self.clients) {
+            clients.insert(client);
         }
     }
 
-    /// Records a leg to `place` that has had an answer.
-    pub(crate) fn remove(&mut self, place: Place) {
+    /// Records what a look at a leg to `place` says.
+    pub(crate) fn answer(&mut self, place: Place, answer: Answer) {
+        let outage = match place {
+            Place::Client(_) => self.clients.as_mut().map(|(outage, _)| outage),
+            Place::Hop(key) => self.hops.iter_mut().find(|(known, _)| *known == key).map(|(_, outage)| outage),
+        };
+        outage.into_iter().for_each(|outage| outage.add(answer));
+    }
+
+    /// Returns the places that do not answer.
+    pub(crate) fn places(&self, now: Instant) -> Places {
+        let clients = self.clients.as_ref().and_then(|(outage, clients)| Some((outage.since(now)?, clients.clone())));
+        let hops = self.hops.iter().filter_map(|(key, outage)| Some((*key, outage.since(now)?)));
+        Places { clients: clients.map(|(since, clients)| (since, Arc::new(clients))), hops: hops.collect() }
+    }
+
+    fn of(&self, place: Place) -> Option<Outage> {
         match place {
-            Place::Client(_) => self.clients = None,
-            Place::Hop(key) => self.hops.retain(|(known, _)| *known != key),
+            Place::Client(_) => self.clients.as_ref().map(|(outage, _)| *outage),
+            Place::Hop(key) => self.hops.iter().find(|(known, _)| *known == key).map(|(_, outage)| *outage),
         }
     }
 }

@@ -200,6 +200,12 @@ impl Relay {
         })
     }
 
+    /// Waits until a next hop or the clients of a tunnel have stopped to answer flows that carry bytes. The wait may be dropped. Only one
+    /// may wait.
+    pub async fn outage(&self) {
+        self.sweep.outage().await;
+    }
+
     /// Returns the cap of the daemon, and the time of the week, which decides on the caps with a schedule.
     pub fn caps(&self) -> CapsNow {
         self.governor.caps()

@@ -13,7 +13,7 @@ use crate::leg::stream::Stream;
 use crate::live::counters::Counters;
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;
-use crate::live::stalled::{Place, Places};
+use crate::live::stalled::{Outages, Place, Places};
 use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
 use longhaul_core::silence::{ACTIVE, Check, Keepalive, LegLook, MIN_AGE, PATIENCE, RARE_AFTER, Silence, rare};
 use longhaul_core::stall::{Answer, Answers};
@@ -21,12 +21,15 @@ use longhaul_sys::tcp_info::TcpInfo;
 use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// Starts the sweep of the live flows when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     registry: Arc<Registry>,
     thread: OnceLock<bool>,
+    /// Told when a next hop or the clients of a tunnel stop to answer.
+    began: Arc<Notify>,
 }
 
 /// State of the sweep's thread.
@@ -36,8 +39,11 @@ struct Sweeper {
     from: u64,
     watched: Vec<Watched>,
     looks: Looks,
-    /// The tunnels with next hops or clients that did not answer by the last sweep, by their counters.
-    stalled: Vec<(Arc<Counters>, Places)>,
+    /// The outages of next hops and clients by the last sweep, by the counters of their tunnels.
+    outages: Vec<(Arc<Counters>, Outages)>,
+    /// Number of these places that did not answer.
+    silent: usize,
+    began: Arc<Notify>,
 }
 
 /// How the sweep looks at a leg.
@@ -73,7 +79,12 @@ struct WatchedLeg {
 impl Sweep {
     /// Returns a sweep of the flows in `registry`.
     pub(super) fn new(registry: &Arc<Registry>) -> Sweep {
-        Sweep { registry: registry.clone(), thread: OnceLock::new() }
+        Sweep { registry: registry.clone(), thread: OnceLock::new(), began: Arc::default() }
+    }
+
+    /// Waits until a next hop or the clients of a tunnel have stopped to answer. The wait may be dropped. Only one may wait.
+    pub(crate) async fn outage(&self) {
+        self.began.notified().await;
     }
 
     /// Starts the sweep for `flow`, both of whose legs are connected. A leg whose keepalive or user-timeout a user has
@@ -93,15 +104,15 @@ impl Sweep {
     pub(crate) fn is_swept_with(&self, patience: Duration) -> bool {
         *self.thread.get_or_init(|| {
             let look = |leg: &Stream| Some(leg_look(&TcpInfo::of(leg.as_fd()).ok()?));
-            let sweeper = Sweeper::new(self.registry.clone(), Looks { look, patience });
+            let sweeper = Sweeper::new(self.registry.clone(), Looks { look, patience }, self.began.clone());
             std::thread::Builder::new().name("longhaul-sweep".into()).spawn(move || sweeper.run()).is_ok()
         })
     }
 }
 
 impl Sweeper {
-    fn new(registry: Arc<Registry>, looks: Looks) -> Sweeper {
-        Sweeper { registry, from: 1, watched: Vec::new(), looks, stalled: Vec::new() }
+    fn new(registry: Arc<Registry>, looks: Looks, began: Arc<Notify>) -> Sweeper {
+        Sweeper { registry, from: 1, watched: Vec::new(), looks, outages: Vec::new(), silent: 0, began }
     }
 
     fn run(mut self) -> ! {
@@ -121,39 +132,53 @@ impl Sweeper {
             self.watched.push(Watched { flow, silence: Silence::begin(now), legs: [WatchedLeg::begin(now); 2] });
         }
         self.watched.retain_mut(|watched| watched.look(now, self.looks));
-        self.tell_stalled();
+        self.tell_stalled(now);
         if self.watched.capacity() > 2 * self.watched.len() + SPARE_ENTRIES {
             self.watched.shrink_to(self.watched.len() + SPARE_ENTRIES);
         }
     }
 
     /// Tells the views which next hops and clients do not answer. Costs nothing while all do.
-    fn tell_stalled(&mut self) {
+    fn tell_stalled(&mut self, now: Instant) {
         let answers = |watched: &Watched, is: fn(&Answer) -> bool| watched.legs.iter().any(|leg| is(&leg.answer));
-        if self.stalled.is_empty() && !self.watched.iter().any(|watched| answers(watched, is_missing)) {
+        if self.outages.is_empty() && !self.watched.iter().any(|watched| answers(watched, is_missing)) {
             return;
         }
-        let before = std::mem::take(&mut self.stalled);
+        let before = std::mem::take(&mut self.outages);
         for flow in self.watched.iter().filter(|watched| answers(watched, is_missing)) {
             flow.visit(|counters, place, answer| {
                 let Answer::Missing(since) = answer else { return };
-                let known = self.stalled.iter().position(|(known, _)| Arc::ptr_eq(known, counters));
-                let index = known.unwrap_or_else(|| {
-                    self.stalled.push((counters.clone(), Places::default()));
-                    self.stalled.len() - 1
+                let index = of_tunnel(&self.outages, counters).unwrap_or_else(|| {
+                    self.outages.push((counters.clone(), Outages::default()));
+                    self.outages.len() - 1
                 });
-                self.stalled[index].1.add(place, since);
+                let before = of_tunnel(&before, counters).map(|index| &before[index].1);
+                self.outages[index].1.add(place, since, before);
             });
         }
-        for flow in self.watched.iter().filter(|watched| answers(watched, |answer| *answer == Answer::Came)) {
+        for flow in self.watched.iter().filter(|watched| answers(watched, |answer| matches!(answer, Answer::Came(_)))) {
             flow.visit(|counters, place, answer| {
-                let known = self.stalled.iter_mut().find(|(known, _)| Arc::ptr_eq(known, counters));
-                known.into_iter().filter(|_| answer == Answer::Came).for_each(|(_, places)| places.remove(place));
+                let known = of_tunnel(&self.outages, counters).filter(|_| !is_missing(&answer));
+                known.into_iter().for_each(|index| self.outages[index].1.answer(place, answer));
             });
         }
         before.iter().for_each(|(counters, _)| counters.stalled.set(Places::default()));
-        self.stalled.iter().for_each(|(counters, places)| counters.stalled.set(places.clone()));
+        let mut silent = 0;
+        for (counters, outages) in &self.outages {
+            let places = outages.places(now);
+            silent += places.hops.len() + usize::from(places.clients.is_some());
+            counters.stalled.set(places);
+        }
+        // The log tells an outage at once, and not only when it looks at all tunnels.
+        if std::mem::replace(&mut self.silent, silent) < silent {
+            self.began.notify_one();
+        }
     }
+}
+
+/// Returns the index of the outages of the tunnel with these counters.
+fn of_tunnel(outages: &[(Arc<Counters>, Outages)], counters: &Arc<Counters>) -> Option<usize> {
+    outages.iter().position(|(known, _)| Arc::ptr_eq(known, counters))
 }
 
 fn is_missing(answer: &Answer) -> bool {
@@ -181,7 +206,7 @@ impl Watched {
             if of.needs_look(&flow, leg, now) || is_due {
                 let Some(socket) = flow.stream(leg) else { continue };
                 let look = (looks.look)(&socket);
-                if let (Some(look), false) = (look, of.answer == Answer::Came) {
+                if let (Some(look), false) = (look, matches!(of.answer, Answer::Came(_))) {
                     of.answer = of.answers.look(now, &look);
                 }
                 checks[leg.index()] = is_due.then(|| look.map_or(Check::Idle, |look| look.check()));
@@ -317,6 +342,7 @@ mod tests {
     use longhaul_config::options::row;
     use socket2::SockRef;
     use std::net::TcpStream;
+    use tokio::time::timeout;
 
     #[test]
     fn without_limits_a_silent_peer_is_given_up_after_two_minutes_in_both_cases() {
@@ -349,7 +375,9 @@ mod tests {
     fn swept_here(look: fn(&Stream) -> Option<LegLook>) -> (Sweep, Sweeper) {
         let registry = Arc::<Registry>::default();
         let looks = Looks { look, patience: PATIENCE };
-        (Sweep { registry: registry.clone(), thread: OnceLock::from(true) }, Sweeper::new(registry, looks))
+        let began = Arc::<Notify>::default();
+        let sweep = Sweep { registry: registry.clone(), thread: OnceLock::from(true), began: began.clone() };
+        (sweep, Sweeper::new(registry, looks, began))
     }
 
     /// Looks at a leg whose peer has answered long ago.
@@ -480,7 +508,10 @@ mod tests {
             (clients.map(|(last, _)| since(last)), of(1), of(2))
         };
         assert_eq!((at(4), at(6)), ((None, None, None), (None, None, None)));
+        let mut told = std::pin::pin!(sweep.outage());
+        assert!(timeout(Duration::ZERO, &mut told).await.is_err(), "nobody is silent yet");
         assert_eq!(at(7), (Some(4), Some(4), Some(4)));
+        timeout(Duration::from_secs(60), told).await.unwrap();
         one.set_carried(Leg::Dial, 1);
         assert_eq!(at(8), (Some(4), None, Some(4)), "a next hop gave bytes to one flow");
         assert_eq!(at(9), (Some(4), None, Some(4)), "a second ago");
@@ -493,6 +524,14 @@ mod tests {
         let woken = flow(0);
         woken.set_carried(Leg::Dial, 9);
         assert_eq!([at(20), at(22), at(23)], [(None, None, None), (None, None, None), (Some(20), Some(20), None)]);
+        // Another one begins to wait later. And the first one ends without an answer.
+        let quiet = flow(0);
+        assert_eq!([at(30), at(33)], [(Some(20), Some(20), None); 2], "it is the same outage");
+        sweep.registry.remove(&woken);
+        drop(woken);
+        assert_eq!(at(34), (Some(20), Some(20), None), "for as long as nobody has answered");
+        quiet.set_carried(Leg::Dial, 1);
+        assert_eq!([at(35).1, at(38).1], [None, Some(35)]);
     }
 
     #[tokio::test]
@@ -536,7 +575,7 @@ mod tests {
 
     #[tokio::test]
     async fn where_no_thread_can_sweep_the_presets_hold_from_the_beginning() {
-        let sweep = Sweep { registry: Arc::default(), thread: OnceLock::from(false) };
+        let sweep = Sweep { registry: Arc::default(), thread: OnceLock::from(false), began: Arc::default() };
         let ((accept, _client), (dial, _server)) = (leg(), leg());
         let mut tunnel = tunnel();
         tunnel.dial.set(Leg::Dial, "keepalive-idle", "77s").unwrap();

@@ -1,4 +1,5 @@
-//! Looks at the tunnels each second, for their curves and for the log. It runs on the admin thread, so the data workers do no work for it.
+//! Looks at the tunnels each second, for their curves and for the log, and for the log also when an outage begins. It runs on the admin
+//! thread, so the data workers do no work for it.
 
 use super::collect;
 use super::curves::see_flows;
@@ -24,10 +25,16 @@ pub(super) async fn for_ever(source: Arc<Source>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut news = News::default();
     loop {
-        ticks.tick().await;
+        // Whichever is dropped comes again: the next tick has its time, and an outage is told to the next wait.
+        let is_tick = tokio::select! {
+            _ = ticks.tick() => true,
+            () = source.relay.outage() => false,
+        };
         // Nobody knows how a daemon is that does not answer.
-        if let Some(status) = source.daemon().await {
-            look(&source, &status, &mut news);
+        match source.daemon().await {
+            None => {}
+            Some(status) if is_tick => look(&source, &status, &mut news),
+            Some(status) => drop(tell_news(&source, &status, &collect::tunnels(&source, &status), &mut news)),
         }
     }
 }
@@ -36,7 +43,7 @@ fn look(source: &Source, status: &Status, news: &mut News) {
     source.relay.tunnels.end_doubts();
     let served = collect::tunnels(source, status);
     let counters = source.relay.tunnels.counter_values(&served);
-    let (at, caps) = (At { time: SystemTime::now(), phase: status.phase }, source.relay.caps());
+    let caps = source.relay.caps();
     let uptime = source.began.elapsed().as_secs_f64();
     let (looked, from, flows) = {
         let curves = lock(&source.curves);
@@ -45,11 +52,7 @@ fn look(source: &Source, status: &Status, news: &mut News) {
     let point = |view| Point { cap: cap(view, &caps), ..Point::default() };
     let mut points: HashMap<&str, Point> =
         served.iter().map(|view| (view.settings.name.as_str(), point(view))).collect();
-    let problems = health::problems(source, status, at, &served);
-    // A daemon that stops serves no tunnel, so no problem is seen to end.
-    if status.phase != Phase::Stopping {
-        news.look(&problems, at, Instant::now().into_std()).into_iter().for_each(tell);
-    }
+    let problems = tell_news(source, status, &served, news);
     let mut incidents = HashMap::new();
     // The worst problems come first, so the last one here is the worst.
     for problem in problems.iter().rev().filter(|problem| problem.health >= Health::Stalled) {
@@ -66,6 +69,17 @@ fn look(source: &Source, status: &Status, news: &mut News) {
     curves.flows = flows;
     curves.see_tunnels(served.iter().zip(counters), seen, (uptime, elapsed));
     (curves.looked, curves.from) = (Some(uptime), from);
+}
+
+/// Writes the lines of the log about the problems of the tunnels `served`. Returns all problems.
+fn tell_news(source: &Source, status: &Status, served: &[TunnelView], news: &mut News) -> Vec<Problem> {
+    let at = At { time: SystemTime::now(), phase: status.phase };
+    let problems = health::problems(source, status, at, served);
+    // A daemon that stops serves no tunnel, so no problem is seen to end.
+    if status.phase != Phase::Stopping {
+        news.look(&problems, at, Instant::now().into_std()).into_iter().for_each(tell);
+    }
+    problems
 }
 
 /// Returns the lower one of the caps of a tunnel and of the daemon, in bits per second. 0 without one.
