@@ -43,13 +43,15 @@ fn run(drive: &Drive<'_>, pipeline: u32) -> Result<Measured, LabError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let _server = drive.wan.spawn(Host::B, command)?.wait_for("Ready to accept connections")?;
     let line = law::slowest(drive.setup, traffic.load(), &[law::LINE]);
-    let requests = requests(traffic, size, pipeline, line, drive.setup.link.rtt).to_string();
+    let rtt = if drive.setup.has_wan() { drive.setup.link.rtt } else { Duration::ZERO };
+    let requests = requests(traffic, size, pipeline, line, rtt);
     let (host, port) = (entry.ip().to_string(), entry.port().to_string());
-    let (clients, size_text, pipeline) = (traffic.connections.to_string(), size.to_string(), pipeline.to_string());
-    let words = ["-h", &host, "-p", &port, "-t", "set", "-c", &clients, "-d", &size_text, "-n", &requests];
+    let [clients, size_text, number, pipeline] =
+        [traffic.connections.into(), size, requests, pipeline.into()].map(|number: u64| number.to_string());
+    let words = ["-h", &host, "-p", &port, "-t", "set", "-c", &clients, "-d", &size_text, "-n", &number];
     (drive.began)();
     let text = drive.wan.output(Host::A, "redis-benchmark", &[&words[..], &["-P", &pipeline, "--csv"]].concat())?;
-    read(&text, size).ok_or_else(|| {
+    read(&text, size, requests).ok_or_else(|| {
         let what = format!("it has no row \"SET\": {}", text.trim());
         LabError::io("reading the CSV of redis-benchmark")(Error::new(ErrorKind::InvalidData, what))
     })
@@ -66,14 +68,14 @@ fn requests(traffic: Traffic, size: u64, pipeline: u32, line: f64, rtt: Duration
     (traffic.time.as_secs_f64() * by_program.min(by_rtt).min(by_bytes)).max(least) as u64
 }
 
-/// Reads the output of `redis-benchmark --csv`: its columns are the test, requests a second, and the times in ms: mean, least, median,
-/// 95 %, 99 % and most.
-fn read(text: &str, size: u64) -> Option<Measured> {
+/// Reads the output of `redis-benchmark --csv` for `requests` values of `size` bytes: its columns are the test, requests a second, and
+/// the times in ms: mean, least, median, 95 %, 99 % and most. It writes the row when each request has its answer.
+fn read(text: &str, size: u64, requests: u64) -> Option<Measured> {
     let row = text.lines().find_map(|line| line.strip_prefix("\"SET\","))?;
     let columns: Vec<f64> = row.split(',').map_while(|column| column.trim_matches('"').parse().ok()).collect();
     let [per_second, _, _, p50, _, p99, ..] = columns[..] else { return None };
     let figures = vec![("per_second", per_second), ("p50_us", p50 * 1e3), ("p99_us", p99 * 1e3)];
-    Some(Measured { speed: per_second * size as f64, figures, ..Measured::default() })
+    Some(Measured { bytes: requests * size, speed: per_second * size as f64, figures, ..Measured::default() })
 }
 
 #[cfg(test)]
@@ -85,10 +87,10 @@ mod tests {
     fn output_of_redis_benchmark_is_read() {
         let head = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n";
         let row = r#""SET","50000.50","0.500","0.100","0.250","0.900","1.500","3.000""#;
-        let measured = read(&format!("{head}{row}\n"), 100).unwrap();
+        let measured = read(&format!("{head}{row}\n"), 100, 7).unwrap();
         assert_eq!(measured.figures, [("per_second", 50000.5), ("p50_us", 250.0), ("p99_us", 1500.0)]);
-        assert_eq!(measured.speed, 5_000_050.0);
-        assert!(read(head, 100).is_none() && read(r#""SET","1","2""#, 100).is_none());
+        assert_eq!((measured.speed, measured.bytes), (5_000_050.0, 700));
+        assert!(read(head, 100, 7).is_none() && read(r#""SET","1","2""#, 100, 7).is_none());
     }
 
     #[test]
