@@ -2,7 +2,8 @@
 //! rate.
 //!
 //! A source with 2 Gbit/s or more wakes its pump once per half a millisecond's worth of bytes. A slower source wakes it
-//! for every byte.
+//! for every byte, and so does a source that gets answers: its sender waits for the answer to the last bytes of a
+//! message, and these bytes can be fewer than the mark.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,15 @@ pub struct Meter {
     bytes: u64,
     /// Whether bytes came since the last wait.
     fresh: bool,
+    /// The bytes that had moved in the other direction at the last look, and until when they forbid a mark.
+    answered: u64,
+    alternates_until: Option<Instant>,
 }
 
 impl Meter {
     /// Returns a meter that has seen nothing.
     pub const fn new() -> Meter {
-        Meter { since: None, bytes: 0, fresh: false }
+        Meter { since: None, bytes: 0, fresh: false, answered: 0, alternates_until: None }
     }
 
     /// Counts `bytes` that the source gave.
@@ -28,15 +32,20 @@ impl Meter {
         self.fresh = true;
     }
 
-    /// Records that the pump waits for its empty source. Returns the low-water mark, 1 byte to [`MAX_MARK`], once per
-    /// epoch of at least a millisecond, otherwise `None`. `clock` is read only if bytes came since the last wait.
-    pub fn wait(&mut self, clock: impl FnOnce() -> Instant) -> Option<u32> {
+    /// Records that the pump waits for its empty source. `answered` is the number of bytes that have moved in the other
+    /// direction. Returns the low-water mark, 1 byte to [`MAX_MARK`], once per epoch of at least a millisecond,
+    /// otherwise `None`. `clock` is read only if bytes came since the last wait.
+    pub fn wait(&mut self, answered: u64, clock: impl FnOnce() -> Instant) -> Option<u32> {
         if !std::mem::take(&mut self.fresh) {
             return None;
         }
         let now = clock();
+        if std::mem::replace(&mut self.answered, answered) != answered {
+            self.alternates_until = Some(now + ALTERNATES);
+        }
         let mark = match self.since.map(|since| now - since) {
             Some(took) if took < EPOCH => return None,
+            Some(_) if self.alternates_until.is_some_and(|until| now < until) => Some(1),
             Some(took) => Some(mark_for(self.bytes, took)),
             None => None,
         };
@@ -64,6 +73,8 @@ const BULK_RATE: u64 = 250_000_000;
 const WAKE_UPS: u64 = 2000;
 /// Minimum time over which a rate is measured.
 const EPOCH: Duration = Duration::from_millis(1);
+/// Time after an answer in which there is no mark. A mark delays the end of a message by 2 ms at most: 2 % of this time.
+const ALTERNATES: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -87,7 +98,7 @@ mod tests {
             if bytes > 0 {
                 meter.filled(bytes);
             }
-            meter.wait(|| start + Duration::from_micros(micros))
+            meter.wait(0, || start + Duration::from_micros(micros))
         };
         assert_eq!(at(0, 1_000_000), None, "an epoch begins");
         assert_eq!(at(999, 1_000_000), None, "it lasts a millisecond");
@@ -99,8 +110,21 @@ mod tests {
     }
 
     #[test]
+    fn a_source_that_gets_answers_has_no_mark() {
+        let (mut meter, start) = (Meter::new(), Instant::now());
+        let mut at = |millis: u64, answered: u64| {
+            meter.filled(1_250_000);
+            meter.wait(answered, || start + Duration::from_millis(millis))
+        };
+        assert_eq!([at(0, 0), at(1, 0)], [None, Some(524_288)], "10 Gbit/s one way");
+        assert_eq!([at(2, 5), at(3, 5), at(101, 5)], [Some(1); 3], "an answer of 5 bytes came");
+        assert_eq!(at(102, 6), Some(1), "another one");
+        assert_eq!([at(201, 6), at(202, 6)], [Some(1), Some(524_288)], "no answer for 100 ms");
+    }
+
+    #[test]
     fn the_clock_is_not_read_without_a_byte() {
         let mut meter = Meter::new();
-        assert_eq!(meter.wait(|| unreachable!("no byte came")), None);
+        assert_eq!(meter.wait(1, || unreachable!("no byte came")), None);
     }
 }

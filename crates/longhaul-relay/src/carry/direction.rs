@@ -358,7 +358,8 @@ impl<'a> Direction<'a> {
         if let Buffer::Pipe(_) = self.buffer {
             let source = self.source();
             let marks = &self.legs.relay.marks;
-            self.bulk().low_water.wait(source, marks, std::time::Instant::now);
+            let answered = self.legs.flow.carried(self.source.other());
+            self.bulk().low_water.wait(source, marks, answered, std::time::Instant::now);
             self.give_back();
         }
         if let Some(bulk) = &mut self.bulk {

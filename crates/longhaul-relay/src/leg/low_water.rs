@@ -2,9 +2,10 @@
 //! goes quiet.
 //!
 //! Sleeping and waking up took a fifth of the relay's time at 40 Gbit/s (docs/design/data-path.md). So a source with 2
-//! Gbit/s or more wakes us only once per half a millisecond's worth of bytes. Three rules keep this harmless. A flow
-//! below that rate has no mark. FIN, RST and a full receive buffer wake the pump at once (tcp(7)). A guard resets the
-//! mark when nothing came for a millisecond, so the last bytes of a burst wait 2 ms at most.
+//! Gbit/s or more wakes us only once per half a millisecond's worth of bytes. Four rules keep this harmless. A flow
+//! below that rate has no mark. A source that gets answers has none. FIN, RST and a full receive buffer wake the pump
+//! at once (tcp(7)). A guard resets the mark when nothing came for a millisecond, so the last bytes of a burst wait 2 ms
+//! at most.
 //!
 //! The guard is a thread of its own, and it sleeps while no flow has a mark. A timer of the runtime in its place cost
 //! as much as the mark saved.
@@ -68,10 +69,16 @@ impl LowWater {
         }
     }
 
-    /// Sets the number of bytes that the pump of an empty source waits for, once in an epoch. `clock` is read only if
-    /// bytes came since the last wait.
-    pub(crate) fn wait(&mut self, source: &Arc<Stream>, marks: &Arc<Marks>, clock: impl FnOnce() -> Instant) {
-        if let Some(wanted) = self.meter.wait(clock) {
+    /// Sets the number of bytes that the pump of an empty source waits for, once in an epoch. `answered` is the number
+    /// of bytes that have moved in the other direction. `clock` is read only if bytes came since the last wait.
+    pub(crate) fn wait(
+        &mut self,
+        source: &Arc<Stream>,
+        marks: &Arc<Marks>,
+        answered: u64,
+        clock: impl FnOnce() -> Instant,
+    ) {
+        if let Some(wanted) = self.meter.wait(answered, clock) {
             self.set(source, marks, wanted);
         }
     }
@@ -173,7 +180,7 @@ mod tests {
             if bytes > 0 {
                 low_water.filled(bytes);
             }
-            low_water.wait(&source, &marks, || start + Duration::from_micros(micros));
+            low_water.wait(&source, &marks, 0, || start + Duration::from_micros(micros));
             mark(&source)
         };
         assert_eq!(at(0, 1_000_000), 1, "an epoch begins");
