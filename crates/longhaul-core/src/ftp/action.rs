@@ -12,9 +12,11 @@ pub enum Action {
     /// Opens a data connection, in place of the one before if nobody came to that. The caller tells the session how that went, by
     /// [`Session::opened`](super::Session::opened), before it polls again.
     Open(Opening),
-    /// The server has said that a transfer begins, or that it is over. The sides of [`Opening::Join`] are joined now.
+    /// The server has said that a transfer begins, or that it is over. The flow of the data connection that was opened last begins when
+    /// the server's end is there.
     Begin,
-    /// A transfer command was passed on, for the data connection that was opened last. The last command for it counts.
+    /// A transfer command was passed on for the data connection that was opened last, or has begun before that. The last command for it
+    /// counts.
     Transfer(Transfer),
     /// The server has refused the transfer of this data connection, for another reason than the connection.
     RefusedTransfer,

@@ -56,10 +56,11 @@ impl Dialogue {
         match command.verb {
             Some(verb) if verb.kind == Kind::Transfer => {
                 self.due.is_transfer();
+                let transfer = Transfer { verb: verb.name, name: shown_name(command.argument) };
                 if self.is_opened {
-                    let transfer = Transfer { verb: verb.name, name: shown_name(command.argument) };
-                    out.actions.push_back(Action::Transfer(transfer));
+                    out.actions.push_back(Action::Transfer(transfer.clone()));
                 }
+                self.transfer = Some(transfer);
             }
             Some(verb) if verb.kind == Kind::Auth => self.awaits_auth = true,
             _ => {}

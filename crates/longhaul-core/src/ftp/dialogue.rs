@@ -1,5 +1,6 @@
 //! The state that commands and replies share.
 
+use super::action::Transfer;
 use super::due::{Code, Due};
 use super::line::Fate;
 use super::rules::Rules;
@@ -18,6 +19,8 @@ pub(super) struct Dialogue {
     pub(super) is_opened: bool,
     /// The client's end of that one in active mode.
     pub(super) client: ClientEnd,
+    /// The latest transfer. It may begin before its data connection is opened.
+    pub(super) transfer: Option<Transfer>,
     /// Whether there is a data connection, or one is waited for.
     pub(super) has_data: bool,
     /// The request that waits for its reply. Nothing else is sent to the server meanwhile.
@@ -100,6 +103,7 @@ impl Dialogue {
             begun: None,
             is_opened: false,
             client: ClientEnd::None,
+            transfer: None,
             has_data: false,
             expected: None,
             late: None,

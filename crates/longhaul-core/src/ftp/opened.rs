@@ -25,6 +25,11 @@ impl Dialogue {
         if opened.is_ok() && matches!(then, Then::Port(_) | Then::Accepted) {
             self.client = ClientEnd::Due;
         }
+        if opened.is_ok() && self.due.has_only_begun() {
+            // STOU may have its 150 before PORT.
+            out.actions.extend(self.transfer.take().map(Action::Transfer));
+            out.actions.push_back(Action::Begin);
+        }
         let reply = opened.map_err(Refused::NoListener).and_then(|address| match then {
             Then::Port(form) => Ok(self.name_to_server(form, address, out)),
             Then::PortForPassive(form) => {

@@ -62,6 +62,8 @@ struct Open {
     source: Source,
     /// Becomes true when the server says that the transfer begins.
     begins: watch::Sender<bool>,
+    /// Whether its client was dialled.
+    has_called: bool,
     /// [`DataListener::serve`], [`Fetch::serve`] or [`Meeting::serve`]. Not a task of its own, which would end later than the next one needs its port,
     /// its place and its descriptor.
     serving: Pin<Box<dyn Future<Output = Option<watch::Receiver<bool>>> + Send>>,
@@ -178,7 +180,21 @@ impl DataConnections {
                 *dial = None;
             }
         }
+        self.call_early(cx);
         called
+    }
+
+    /// Dials the client of a server that connects before it has a transfer: the client may accept then.
+    fn call_early(&mut self, cx: &Context<'_>) {
+        let Some(Open { source: Source::Server(listener), has_called: has_called @ false, .. }) = &mut self.latest
+        else {
+            return;
+        };
+        if has_come(listener) != Some(false) {
+            *has_called = true;
+            self.calling = self.client.clone().map(|(client, tunnel)| self.call(client, tunnel));
+            cx.waker().wake_by_ref();
+        }
     }
 
     /// Closes the client's end that an earlier transfer has left if the client has closed it, too. It is then dialled anew.
@@ -298,7 +314,16 @@ impl DataConnections {
                 let Some((client, tunnel)) = self.client.clone() else {
                     return Some(Err("the client, which named no address".into()));
                 };
-                self.calling = Some(self.call(client, tunnel));
+                let Some(open) = &mut self.latest else {
+                    // Its flow has begun and dials the client, or the server finds no listener.
+                    return Some(Ok(client));
+                };
+                // The transfer before is over.
+                open.begins.send_replace(false);
+                open.has_called = true;
+                if self.calling.is_none() {
+                    self.calling = Some(self.call(client, tunnel));
+                }
                 return None;
             }
         };
@@ -308,33 +333,14 @@ impl DataConnections {
         }))
     }
 
-    /// Returns the dial to the client's end of the latest one. Its flow has begun if the server has come before the transfer. Then it is
-    /// the flow that dials.
-    fn call(&mut self, client: SocketAddr, tunnel: Arc<Tunnel>) -> Calling {
-        let (relay, facts, arriving) = (self.relay.clone(), self.facts.clone(), self.arriving.take());
-        let has_begun = self.latest.is_none();
-        if let Some(open) = &self.latest {
-            // The one before is over.
-            open.begins.send_replace(false);
-        }
+    /// Returns the dial to the client's end of the latest one.
+    fn call(&self, client: SocketAddr, tunnel: Arc<Tunnel>) -> Calling {
+        let (relay, facts) = (self.relay.clone(), self.facts.clone());
         Box::pin(async move {
-            if has_begun {
-                if let Some(arriving) = arriving {
-                    arriving.await;
-                }
-                return lock(&facts).undialled.clone().map_or(Ok(client), Err);
+            if !has_client(&mut lock(&facts)) {
+                let dialled = fetch::dial(&relay, &tunnel, client).await;
+                lock(&facts).client = Some((dialled.map_err(|failure| format!("{client}: {failure}"))?, client));
             }
-            let kept = lock(&facts).client.take().filter(|(stream, _)| is_idle(stream));
-            let is_kept = kept.is_some();
-            let met = match kept {
-                Some(met) => met,
-                None => {
-                    let dialled = fetch::dial(&relay, &tunnel, client).await;
-                    (dialled.map_err(|failure| format!("{client}: {failure}"))?, client)
-                }
-            };
-            let mut facts = lock(&facts);
-            (facts.client, facts.is_kept) = (Some(met), is_kept);
             Ok(client)
         })
     }
@@ -344,7 +350,8 @@ impl DataConnections {
     fn begin_next(&mut self, client: Option<SocketAddr>) -> Result<Place, String> {
         let kept = self.facts().client.take().filter(|(_, kept)| client == Some(*kept));
         let facts = TransferFacts { is_kept: kept.is_some(), client: kept, ..TransferFacts::default() };
-        (self.latest, self.facts, self.client) = (None, Arc::new(Mutex::new(facts)), None);
+        (self.latest, self.calling, self.client) = (None, None, None);
+        self.facts = Arc::new(Mutex::new(facts));
         self.places.one()
     }
 
@@ -362,7 +369,10 @@ impl DataConnections {
         };
         let (begins, has_begun) = watch::channel(false);
         let prepared = self.prepare(accept_from, tunnel, place);
-        Ok((Open { source, begins, serving: Box::pin(data_listener.serve(prepared, has_begun)) }, address))
+        Ok((
+            Open { source, begins, has_called: false, serving: Box::pin(data_listener.serve(prepared, has_begun)) },
+            address,
+        ))
     }
 
     fn join(&mut self, server: SocketAddr, client: SocketAddr) -> Result<(Open, SocketAddr), String> {
@@ -376,7 +386,7 @@ impl DataConnections {
             server,
             begins: has_begun,
         };
-        Ok((Open { source: Source::Fetched, begins, serving: Box::pin(fetch.serve()) }, client))
+        Ok((Open { source: Source::Fetched, begins, has_called: false, serving: Box::pin(fetch.serve()) }, client))
     }
 
     fn open_for_server(&mut self) -> Result<(Open, SocketAddr), String> {
@@ -387,7 +397,7 @@ impl DataConnections {
         let prepared = self.prepare(Side::Client, Arc::new(self.half_tunnel(Side::Client)), place);
         let meeting = Meeting { from_server, from_client };
         let begins = watch::Sender::default();
-        Ok((Open { source, begins, serving: Box::pin(meeting.serve(prepared)) }, address))
+        Ok((Open { source, begins, has_called: false, serving: Box::pin(meeting.serve(prepared)) }, address))
     }
 
     fn open_for_client(&mut self) -> Result<SocketAddr, String> {
@@ -402,11 +412,7 @@ impl DataConnections {
     /// Begins the flow of the latest one, if it waits for that. It dials the client anew if the connection that is there has bytes already:
     /// no client sends a file before the reply that begins it, so they are of a transfer that was refused.
     pub(super) fn begin(&self) {
-        let mut facts = self.facts();
-        if facts.is_kept && facts.client.as_ref().is_some_and(|(stream, _)| !is_idle(stream)) {
-            (facts.client, facts.is_kept) = (None, false);
-        }
-        drop(facts);
+        has_client(&mut self.facts());
         if let Some(open) = &self.latest {
             open.begins.send_replace(true);
         }
@@ -419,8 +425,10 @@ impl DataConnections {
 
     /// Notes that the server has refused the transfer.
     pub(super) fn refused_transfer(&self) {
+        let has_come = |open: &Open| matches!(&open.source, Source::Server(listener) if listener.strong_count() == 0);
         let mut facts = self.facts();
         (facts.is_refused, facts.is_kept) = (true, facts.client.is_some());
+        facts.is_paired = self.latest.as_ref().is_some_and(has_come);
     }
 
     /// Notes that the server says that the transfer does not have the latest one. Closes the client's end if the transfer had begun, because
@@ -467,9 +475,15 @@ impl Drop for DataConnections {
 /// Stands for the port of a peer that names none, but connects. RFC 959 3.2: the port of the server's end in active mode.
 const DATA_PORT: u16 = 20;
 
-/// Whether a connection with a client can still serve a transfer: neither its end is here, nor a byte of an earlier upload.
-fn is_idle(client: &Stream) -> bool {
-    splice::peek(client, &mut [0]).is_err_and(|err| err.kind() == ErrorKind::WouldBlock)
+/// Whether there is a connection with the client for the next transfer. Closes that of an earlier one if its end is here, or a byte of an
+/// earlier upload.
+fn has_client(facts: &mut TransferFacts) -> bool {
+    let is_idle =
+        |client: &Stream| splice::peek(client, &mut [0]).is_err_and(|err| err.kind() == ErrorKind::WouldBlock);
+    if facts.is_kept && facts.client.as_ref().is_some_and(|(stream, _)| !is_idle(stream)) {
+        (facts.client, facts.is_kept) = (None, false);
+    }
+    facts.client.is_some()
 }
 
 /// Returns a future that is ready when the dial has connected, or its flow has ended.

@@ -77,17 +77,16 @@ pub(super) struct DataListener {
 }
 
 impl DataListener {
-    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. If it is for a transfer whose client was dialled, it
-    /// waits until that begins, because the client's end must be there for the next one if the server refuses this one. Returns `None` if
-    /// there is no data connection: see [`DataListener::admitted`].
+    /// Waits for the data connection, and starts its flow: see [`Prepared::start`]. One of the server waits until its transfer begins,
+    /// because a refused one needs no flow, and the client's end must be there for the next one. Returns `None` if there is no data
+    /// connection: see [`DataListener::admitted`].
     pub(super) async fn serve(
         self,
         prepared: Prepared,
         begins: watch::Receiver<bool>,
     ) -> Option<watch::Receiver<bool>> {
         let (accept, peer) = self.admitted().await?;
-        let has_client = lock(&prepared.facts).client.is_some();
-        if has_client {
+        if prepared.from == Side::Server {
             begun(&accept, begins).await;
         }
         Some(prepared.start(accept, peer, None))

@@ -16,7 +16,6 @@ use tokio::time::sleep;
 /// reply to the transfer is awaited for a moment. The ports of a client that has left refuse, too.
 pub(crate) fn note_failed_dial(tunnel: &Arc<ServedTunnel>, flow: &Flow, unanswered: &Unanswered) {
     let Some(facts) = flow.client.transfer_facts().cloned() else { return };
-    lock(&facts).undialled = Some(unanswered.why.clone());
     let (tunnel, what) = (tunnel.clone(), format!("dial failed: {}", unanswered.why));
     if unanswered.kind != FailureKind::Refused {
         note(&tunnel, what);

@@ -26,15 +26,15 @@ pub(crate) struct TransferFacts {
     pub(crate) client: Option<Met>,
     /// Whether this connection was dialled for an earlier transfer, which did not take it. The client may have closed it since then.
     pub(crate) is_kept: bool,
-    /// Why the dial of the flow failed, if it did.
-    pub(crate) undialled: Option<String>,
+    /// Whether the server's connection was there when the server refused that transfer. Both are one connection without a relay.
+    pub(crate) is_paired: bool,
 }
 
 impl TransferFacts {
     /// Whether an upload without a byte may be none: the client may have closed its connection after the transfer before, and its FIN
     /// have come late.
     pub(super) fn is_doubtful(&self) -> bool {
-        self.is_kept && self.transfer.as_ref().is_some_and(Transfer::is_upload)
+        self.is_kept && !self.is_paired && self.transfer.as_ref().is_some_and(Transfer::is_upload)
     }
 }
 

@@ -45,18 +45,27 @@ fn a_transfer_that_begins_without_a_data_connection_does_not_hold_up_the_command
         S: 227 ok 192,0,2,2,117,53
         c: 227 Entering Passive Mode (198,51,100,1,195,81).
         * open 1 from client, dial 192.0.2.2:30005";
-    for data in [active, passive] {
+    let joined = "C: PORT 198,51,100,7,156,64
+        s: PASV
+        S: 227 ok 192,0,2,2,117,53
+        c: 200 PORT command successful
+        * join 1, 192.0.2.2:30005 and 198.51.100.7:40000";
+    let rules = Rules { mode: Mode::Passive, ..v4() };
+    for (rules, data, begins) in [(v4(), active, ""), (v4(), passive, ""), (rules, joined, "* begins")] {
         check(
-            &v4(),
+            &rules,
             &format!(
                 r"
                 S: 220 ready
                 C: STOU
                 S: 150 FILE: f
                 {data}
+                * transfer 1 STOU
+                {begins}
                 C: LPSV
                 s:
                 S: 226 stored
+                {begins}
                 c: 226 stored
                 c: 521 Supported address families are (4,6), by EPRT and EPSV
                 * refused long-form"

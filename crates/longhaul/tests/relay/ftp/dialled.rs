@@ -63,7 +63,7 @@ fn a_client_whose_port_refuses_or_is_silent_reads_425_and_the_server_gets_no_tra
     // A server that connects before it has a transfer.
     let ftp = Dialogue::begin(1, &[]);
     let server_end = port(&ftp, Form::Active, gone.address());
-    assert_eq!(read_to_end(&server_end()).1, Ending::Reset);
+    let _server_end = server_end();
     ftp.client.say("RETR f");
     let reply = ftp.client.line();
     assert!(reply.starts_with(&format!("425 Cannot connect to {}: connect: ECONNREFUSED", gone.address())), "{reply}");
@@ -111,16 +111,17 @@ fn serve(ftp: &Dialogue, command: &str, listener: &TcpListener, server_end: &dyn
     assert_eq!(ftp.client.line(), "226 ends");
 }
 
-/// Some servers connect before they refuse, and keep the connection.
+/// Some servers connect before they refuse, and keep the connection. pyftpdlib connects at PORT.
 #[test]
 fn a_server_that_has_connected_before_it_refuses_may_use_its_connection_for_the_next_transfer() {
-    for is_named_again in [false, true] {
+    for (is_early, is_named_again) in [(false, false), (false, true), (true, false), (true, true)] {
         let ftp = Dialogue::begin(1, &[]);
         let listener = server();
         let mut server_end = port(&ftp, Form::Active, listener.local_addr().unwrap());
+        let early = is_early.then(&*server_end);
         ftp.client.say("RETR f");
         assert_eq!(ftp.server.line(), "RETR f");
-        let first = server_end();
+        let first = early.unwrap_or_else(&*server_end);
         ftp.server.say("550 no such file");
         assert_eq!(ftp.client.line(), "550 no such file");
         if is_named_again {
@@ -130,6 +131,64 @@ fn a_server_that_has_connected_before_it_refuses_may_use_its_connection_for_the_
         let first = std::cell::Cell::new(Some(first).filter(|_| !is_named_again));
         serve(&ftp, "RETR g", &listener, &|| first.take().unwrap_or_else(&server_end));
         assert_not_dialled(&listener);
+    }
+}
+
+/// Such a server and the client have one connection without a relay.
+#[test]
+fn an_empty_upload_arrives_if_the_server_has_had_its_connection_since_it_refused_another_transfer() {
+    for (is_early, relays) in [(false, 1), (false, 2), (true, 1), (true, 2)] {
+        eprintln!("{is_early}, {relays}");
+        let ftp = Dialogue::begin(relays, &[]);
+        let listener = server();
+        let server_end = port(&ftp, Form::Active, listener.local_addr().unwrap());
+        let early = is_early.then(&*server_end);
+        // A client may accept before it has a transfer.
+        let client_end = is_early.then(|| accept(&listener));
+        ftp.client.say("RETR f");
+        assert_eq!(ftp.server.line(), "RETR f");
+        let server_end = early.unwrap_or_else(&*server_end);
+        ftp.server.say("550 no such file");
+        assert_eq!(ftp.client.line(), "550 no such file");
+        assert_eq!(ftp.ask("STOR g", "STOR g", "150 begins"), "150 begins");
+        drop(client_end.unwrap_or_else(|| accept(&listener)));
+        assert_eq!(read_to_end(&server_end), (Vec::new(), Ending::Fin));
+    }
+}
+
+/// pyftpdlib does this. The client closes none of its listeners.
+#[test]
+fn refused_transfers_of_a_server_that_connects_at_port_hold_no_place() {
+    for relays in [1, 2] {
+        let ftp = Dialogue::begin(relays, &[]);
+        let mut ends = Vec::new();
+        for _ in 0..4 {
+            let listener = server();
+            let server_end = port(&ftp, Form::Active, listener.local_addr().unwrap())();
+            assert_eq!(ftp.ask("RETR f", "RETR f", "550 no such file"), "550 no such file");
+            ends.push((listener, server_end));
+        }
+        assert_eq!((ftp.counter("flows_now"), ftp.counter("ftp_unused")), (1, 0));
+        let (listener, last) = ends.pop().unwrap();
+        for (listener, server_end) in &ends {
+            assert_eq!(read_to_end(&accept(listener)), (Vec::new(), Ending::Reset));
+            assert_eq!(read_to_end(server_end), (Vec::new(), Ending::Reset));
+        }
+        let last = std::cell::Cell::new(Some(last));
+        serve(&ftp, "RETR g", &listener, &|| last.take().unwrap());
+    }
+}
+
+/// pyftpdlib names the file of STOU in 150, and waits for the data connection then.
+#[test]
+fn an_upload_that_begins_before_its_data_connection_is_asked_for_arrives() {
+    for (form, relays) in FORMS {
+        let ftp = Dialogue::begin(relays, form.flags());
+        assert_eq!(ftp.ask("STOU", "STOU", "150 FILE: f"), "150 FILE: f");
+        let listener = server();
+        let server_end = port(&ftp, form, listener.local_addr().unwrap())();
+        send_all(&accept(&listener), b"file");
+        assert_eq!(read_to_end(&server_end), (b"file".to_vec(), Ending::Fin));
     }
 }
 

@@ -152,7 +152,7 @@ impl Control {
     }
 
     /// Returns the address in PORT, which is the next line.
-    fn asked(&self) -> SocketAddr {
+    pub(crate) fn asked(&self) -> SocketAddr {
         let heard = self.line();
         from_six(heard.strip_prefix("PORT ").unwrap_or_else(|| panic!("{heard}")))
     }
@@ -180,8 +180,9 @@ impl Control {
         match form {
             Form::Passive => (connect(self.passive_to(server, &listener)), accept(&listener)),
             Form::Active => {
-                let server = connect(self.active_to(server, &listener));
-                (accept(&listener), server)
+                let server_end = connect(self.active_to(server, &listener));
+                self.transfer(server);
+                (accept(&listener), server_end)
             }
             Form::Dialled => {
                 let data = crate::harness::server();

@@ -47,10 +47,11 @@ fn a_data_connection_is_reset_if_the_other_side_does_not_listen() {
         let reply = ftp.ask("PASV", "PASV", &format!("227 =({})", six(nobody.address())));
         reset_by(client.named(&reply));
         client.say(&format!("PORT {}", six(nobody.address())));
-        let heard = ftp.server.line();
-        reset_by(from_six(heard.strip_prefix("PORT ").unwrap()));
-        ftp.server.say("200 ok");
-        assert_eq!(client.line(), "200 ok");
+        let server_end = patient(TcpStream::connect(ftp.server.asked()).unwrap());
+        // A command that the relay does not know.
+        ftp.server.say("200 ok\r\n150 begins");
+        assert_eq!(read_to_end(&server_end).1, Ending::Reset);
+        assert_eq!((client.line(), client.line()), ("200 ok".into(), "150 begins".into()));
         ftp.still_works();
     }
 }
@@ -134,7 +135,9 @@ fn a_stranger_is_reset_and_the_peer_still_comes_in() {
             assert!(line["peer"].as_str().unwrap().starts_with(ip) && line["expected"] == "127.0.0.1", "{line}");
             assert_eq!(ftp.counter("not_allowed"), 1);
         }
-        talk(&dial_from(peer, to).unwrap(), &accept(&listener));
+        let peer = dial_from(peer, to).unwrap();
+        assert_eq!(ftp.ask("RETR f", "RETR f", "150 begins"), "150 begins");
+        talk(&peer, &accept(&listener));
         assert_closed(to);
     }
 }
