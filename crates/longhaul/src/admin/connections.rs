@@ -105,13 +105,16 @@ impl Connections {
 
     /// Accepts the connections of the HTTP listener. Never ends.
     pub(super) async fn accept_http(self: Arc<Self>, listener: TcpListener) {
-        loop {
+        for turn in (1..=ACCEPTS_PER_TURN).cycle() {
             let Some((stream, from)) = accepted(listener.accept().await).await else { continue };
             // It fails only on a connection that is gone already.
             let _ = stream.set_nodelay(true);
             self.add(stream, Some(from.ip().into()));
-            // So that a request that is here already is read before the next connection may close its own.
-            yield_now().await;
+            // So that a request that is here already is read before later connections may close its own. Not after each one: beside
+            // readers of long documents a turn takes milliseconds, and a flood would fill the queue of the listener.
+            if turn == ACCEPTS_PER_TURN {
+                yield_now().await;
+            }
         }
     }
 
@@ -230,6 +233,8 @@ const LIFETIME: Duration = Duration::from_secs(60);
 const MAX_HEAD: usize = 16 * 1024;
 /// Maximum number of connections of a listener.
 const MAX_CONNECTIONS: usize = 32;
+/// Number of connections that are accepted before those that are open have a turn: half of the places.
+const ACCEPTS_PER_TURN: usize = MAX_CONNECTIONS / 2;
 /// Number of connections from this host that no other host displaces.
 const LOOPBACK_SHARE: usize = 8;
 /// A process with few descriptors keeps them for flows: one connection for each 64.
