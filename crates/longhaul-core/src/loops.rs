@@ -28,7 +28,7 @@ struct Doubt {
     from: IpAddr,
     sign: Sign,
     since: Instant,
-    /// Time of the last connection that shows it.
+    /// Time of the last connection or test that shows it.
     last: Instant,
     /// Time at which it became a certain loop.
     proven: Option<Instant>,
@@ -195,7 +195,7 @@ const LOOP_SLOWED_BY: Duration = Duration::from_millis(100);
 /// Maximum time during which dials are slowed. Most tests take less.
 const SLOWED_FOR: Duration = Duration::from_secs(20);
 
-/// Time for which a sign counts after the last connection that shows it. A loop ends by its refusals within a moment, and the next
+/// Time for which a sign counts after the last connection or test that shows it. A loop ends by its refusals within a moment, and the next
 /// client begins it again.
 const LIFETIME: Duration = Duration::from_secs(600);
 

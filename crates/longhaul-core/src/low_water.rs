@@ -15,15 +15,16 @@ pub struct Meter {
     bytes: u64,
     /// Whether bytes came since the last wait.
     fresh: bool,
-    /// The bytes that had moved in the other direction at the last look, and until when they forbid a mark.
+    /// Bytes that had moved in the other direction at the last look.
     answered: u64,
-    alternates_until: Option<Instant>,
+    /// Time until which an answer forbids a mark.
+    no_mark_until: Option<Instant>,
 }
 
 impl Meter {
     /// Returns a meter that has seen nothing.
     pub const fn new() -> Meter {
-        Meter { since: None, bytes: 0, fresh: false, answered: 0, alternates_until: None }
+        Meter { since: None, bytes: 0, fresh: false, answered: 0, no_mark_until: None }
     }
 
     /// Counts `bytes` that the source gave.
@@ -41,11 +42,11 @@ impl Meter {
         }
         let now = clock();
         if std::mem::replace(&mut self.answered, answered) != answered {
-            self.alternates_until = Some(now + ALTERNATES);
+            self.no_mark_until = Some(now + NO_MARK_AFTER_ANSWER);
         }
         let mark = match self.since.map(|since| now - since) {
             Some(took) if took < EPOCH => return None,
-            Some(_) if self.alternates_until.is_some_and(|until| now < until) => Some(1),
+            Some(_) if self.no_mark_until.is_some_and(|until| now < until) => Some(1),
             Some(took) => Some(mark_for(self.bytes, took)),
             None => None,
         };
@@ -74,7 +75,7 @@ const WAKE_UPS: u64 = 2000;
 /// Minimum time over which a rate is measured.
 const EPOCH: Duration = Duration::from_millis(1);
 /// Time after an answer in which there is no mark. A mark delays the end of a message by 2 ms at most: 2 % of this time.
-const ALTERNATES: Duration = Duration::from_millis(100);
+const NO_MARK_AFTER_ANSWER: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {

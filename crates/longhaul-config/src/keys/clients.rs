@@ -61,7 +61,9 @@ pub(super) const MAX_FLOWS_PER_SOURCE: Row<Tunnel> = Row {
         long: "A source is an IPv4 address, or the /64 of an IPv6 address. Further connections of that source are reset \
                before anything is dialled.",
     }),
-    value: KeyValue::One(|tunnel, text| value::max_flows(text).map(|count| tunnel.max_flows_per_source = Some(count))),
+    value: KeyValue::Number(|tunnel, text| {
+        value::max_flows(text).map(|count| tunnel.max_flows_per_source = Some(count))
+    }),
     show: |tunnel| Some(format!("carries up to {} flows of one source at once", tunnel.max_flows_per_source?)),
     check: no_remarks,
     doc: "Maximum number of flows of one source. Further connections of that source are reset before anything is dialled; \
@@ -81,7 +83,7 @@ pub(super) const NEW_FLOWS_PER_SECOND_PER_SOURCE: Row<Tunnel> = Row {
                second may begin this many flows at once. Further connections of that source are reset before anything \
                is dialled.",
     }),
-    value: KeyValue::One(|tunnel, text| {
+    value: KeyValue::Number(|tunnel, text| {
         new_flows(text).map(|rate| tunnel.new_flows_per_second_per_source = Some(rate))
     }),
     show: |tunnel| {
@@ -98,7 +100,7 @@ pub(super) const MAX_FLOWS: Row<Config> = Row {
     default: KeyDefault::Words("no limit"),
     example: "5000",
     flag: None, // `--max-flows` is the tunnel's, and there is only one.
-    value: KeyValue::One(|config, text| value::max_flows(text).map(|count| config.max_flows = Some(count))),
+    value: KeyValue::Number(|config, text| value::max_flows(text).map(|count| config.max_flows = Some(count))),
     show: |config| Some(format!("carries up to {} flows of all tunnels at once", config.max_flows?)),
     check: no_remarks,
     doc: "Maximum number of flows of all tunnels together. Further connections wait in the listen queue. Without this key, \

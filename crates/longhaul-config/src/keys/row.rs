@@ -64,6 +64,8 @@ pub enum Argument {
 pub enum KeyValue<M: 'static> {
     /// One value.
     One(fn(&mut M, &str) -> Result<(), String>),
+    /// One number, which has no quotes in a file.
+    Number(fn(&mut M, &str) -> Result<(), String>),
     /// One value or a list.
     Several {
         /// Adds one element.
@@ -95,7 +97,7 @@ impl<M> Row<M> {
     /// The fault in the value and what to write instead.
     pub fn set(&self, model: &mut M, text: &str) -> Result<(), String> {
         match self.value {
-            KeyValue::One(set) => set(model, text),
+            KeyValue::One(set) | KeyValue::Number(set) => set(model, text),
             KeyValue::Several { add, .. } => add(model, text),
             KeyValue::Options { .. } => Err("write a table of socket options".into()),
         }
@@ -116,10 +118,9 @@ impl<M> Field for Row<M> {
 
     fn read(&self, model: &mut M, given: &Written<'_>) -> Result<(), Vec<Fault>> {
         match self.value {
-            KeyValue::One(set) => {
-                if self.example.starts_with(|first: char| first.is_ascii_digit()) {
-                    bare_number(given).map_err(|text| fault(given, text))?;
-                }
+            KeyValue::One(set) => one(given, |text| set(model, text)),
+            KeyValue::Number(set) => {
+                bare_number(given).map_err(|text| fault(given, text))?;
                 one(given, |text| set(model, text))
             }
             KeyValue::Several { add, empty } => {

@@ -133,7 +133,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         default: KeyDefault::Value("2"),
         example: "3",
         flag: None,
-        value: KeyValue::One(|tunnel, text| checks(text).map(|count| tunnel.check.rise = count)),
+        value: KeyValue::Number(|tunnel, text| checks(text).map(|count| tunnel.check.rise = count)),
         show: no_line,
         check: no_remarks,
         doc: "Number of good checks in a row after which a next hop is dialled again, 1 to 100.",
@@ -143,7 +143,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         default: KeyDefault::Value("3"),
         example: "2",
         flag: None,
-        value: KeyValue::One(|tunnel, text| checks(text).map(|count| tunnel.check.fall = count)),
+        value: KeyValue::Number(|tunnel, text| checks(text).map(|count| tunnel.check.fall = count)),
         show: no_line,
         check: no_remarks,
         doc: "Number of failed checks in a row after which a next hop is no longer dialled, 1 to 100.",
@@ -186,7 +186,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             long: "A flow is an accepted connection together with the connection that is dialled for it. Further connections \
                    wait in the listen queue. Without this flag, the limit on open files decides.",
         }),
-        value: KeyValue::One(|tunnel, text| value::max_flows(text).map(|count| tunnel.max_flows = Some(count))),
+        value: KeyValue::Number(|tunnel, text| value::max_flows(text).map(|count| tunnel.max_flows = Some(count))),
         show: |tunnel| tunnel.max_flows.map(|count| format!("carries up to {count} flows at once")),
         check: no_remarks,
         doc: "Maximum number of flows. Further connections wait in the listen queue. Without this key, the limit on open files \
@@ -308,7 +308,7 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             long: "0 to 8, for `longhaul verify`. With 0 the next hop is the final host, and a probe is answered here. Without this flag, a probe from \
                    this host is passed on to the next hop, which must then be a relay. A probe from another host is not.",
         }),
-        value: KeyValue::One(|tunnel, text| verify_hops(text).map(|hops| tunnel.verify_hops = Some(hops))),
+        value: KeyValue::Number(|tunnel, text| verify_hops(text).map(|hops| tunnel.verify_hops = Some(hops))),
         show: |tunnel| match tunnel.verify_hops? {
             0 => Some("answers probes: the next hop is the final host".into()),
             1 => Some("passes probes on to 1 more relay".into()),

@@ -15,8 +15,8 @@ pub enum Action {
     /// The server has said that a transfer begins, or that it is over. The flow of the data connection that was opened last begins when
     /// the server's end is there.
     Begin,
-    /// A transfer command was passed on for the data connection that was opened last, or has begun before that. The last command for it
-    /// counts.
+    /// Names the transfer of the data connection that was opened last. Its command was passed on just now, or, for STOU, before the
+    /// connection was opened. The last command counts.
     Transfer(Transfer),
     /// The server has refused the transfer of this data connection, for another reason than the connection.
     RefusedTransfer,

@@ -50,7 +50,8 @@ fn gone_listener(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
 }
 
 /// Returns the problem of flows that may come back, and then use up permits until they are refused. They are not served. So a loop that
-/// is proven breaks a tunnel without another next hop. Its tests go on without a client, so it also ends without one.
+/// is proven breaks a tunnel without another next hop. The relay tests a loop without
+/// clients, so the problem ends without one.
 fn looped_flows(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
     let Doubtful { from, sign, age } = tunnel.looped?;
     let question = "does its `to` lead back here?";

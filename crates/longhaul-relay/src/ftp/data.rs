@@ -62,7 +62,7 @@ struct Open {
     source: Source,
     /// Becomes true when the server says that the transfer begins.
     begins: watch::Sender<bool>,
-    /// Whether its client was dialled.
+    /// Whether the dial to its client has begun. Only for [`Source::Server`], which dials early.
     has_called: bool,
     /// [`DataListener::serve`], [`Fetch::serve`] or [`Meeting::serve`]. Not a task of its own, which would end later than the next one needs its port,
     /// its place and its descriptor.
@@ -155,8 +155,8 @@ impl DataConnections {
         self.places.clone()
     }
 
-    /// Serves the listener that waits, until it has to wait or its data connection has come, and looks at the dials. Returns how
-    /// [`Opening::Client`] ended, once it has.
+    /// Serves the listener that waits, until it has to wait or its data connection has come, and looks at the dials. Returns the
+    /// result of a dial to the client: the one for [`Opening::Client`], or an early one, which the session ignores.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Result<SocketAddr, String>> {
         self.look_at_kept(cx);
         let called = match &mut self.calling {

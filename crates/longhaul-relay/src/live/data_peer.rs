@@ -26,7 +26,7 @@ pub(crate) struct TransferFacts {
     pub(crate) client: Option<Met>,
     /// Whether this connection was dialled for an earlier transfer, which did not take it. The client may have closed it since then.
     pub(crate) is_kept: bool,
-    /// Whether the server's connection was there when the server refused that transfer. Both are one connection without a relay.
+    /// Whether the server had connected before it refused that earlier transfer. The two connections then stand for one, as without a relay.
     pub(crate) is_paired: bool,
 }
 

@@ -80,7 +80,7 @@ fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<Sock
 async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, from: IpAddr) {
     let is_served = || relay.tunnels.list().iter().any(|served| Arc::ptr_eq(&served.loops, &tunnel.loops));
     let is_loop = || tunnel.loops.suspecting().is_some_and(|watch| watch.is_loop(from, Instant::now()));
-    let (mut last, mut tested) = (None, None);
+    let (mut told, mut tested) = (None, None);
     let mut due = Instant::now() + MIN_WAIT; // in which most servers answer
     while is_served() {
         let left = due.saturating_duration_since(Instant::now());
@@ -91,12 +91,18 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, fro
         }
         let result = test(&relay, &tunnel, from, next_hop).await;
         tunnel.loops.change(|watch| watch.tested(from, result, Instant::now()));
-        if last != Some(result) && matches!(result, Tested::Back(_)) {
+        let sign = if let Tested::Back(sign) = result { Some(sign) } else { None };
+        // One test may find less than the one before, such as when the other relay refuses it.
+        if sign > told {
+            told = sign;
             let is_certain = is_loop();
             warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
                 "flows seem to come back to the tunnel: do two relays lead to each other?");
         }
-        (last, tested) = (Some(result), Some(next_hop));
+        if result == Tested::Gone {
+            told = None;
+        }
+        tested = Some(next_hop);
         due = Instant::now()
             + match result {
                 Tested::Gone => BEFORE_NEXT_TEST,
@@ -258,7 +264,8 @@ const BEFORE_NEXT_TEST: Duration = Duration::from_secs(60);
 /// The same if the last test came to no end, such as by a refusal of the other relay.
 const AFTER_UNCLEAR: Duration = Duration::from_secs(2);
 
-/// The same if the connections of the last test came back. A doubt that is none ends so soon, and a loop that somebody has mended.
+/// The same if the connections of the last test came back. So a mistaken doubt, or a loop that somebody has mended, ends within
+/// seconds.
 const WHILE_IN_DOUBT: Duration = Duration::from_secs(5);
 
 /// Time between two looks whether a source still has flows that are not answered.

@@ -200,7 +200,7 @@ impl Relay {
         })
     }
 
-    /// Waits until a next hop or the clients of a tunnel have stopped to answer flows that carry bytes. The wait may be dropped. Only one
+    /// Waits until a next hop or the clients of a tunnel have stopped answering flows that carry bytes. The wait may be dropped. Only one
     /// may wait.
     pub async fn outage(&self) {
         self.sweep.outage().await;

@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 pub(crate) struct Sweep {
     registry: Arc<Registry>,
     thread: OnceLock<bool>,
-    /// Told when a next hop or the clients of a tunnel stop to answer.
+    /// Told when a next hop or the clients of a tunnel stop answering.
     began: Arc<Notify>,
 }
 
@@ -82,7 +82,7 @@ impl Sweep {
         Sweep { registry: registry.clone(), thread: OnceLock::new(), began: Arc::default() }
     }
 
-    /// Waits until a next hop or the clients of a tunnel have stopped to answer. The wait may be dropped. Only one may wait.
+    /// Waits until a next hop or the clients of a tunnel have stopped answering. The wait may be dropped. Only one may wait.
     pub(crate) async fn outage(&self) {
         self.began.notified().await;
     }

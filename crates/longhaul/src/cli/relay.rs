@@ -86,7 +86,7 @@ fn arg<M: 'static>(row: &'static Row<M>, blank: fn() -> M) -> Option<Arg> {
     let arg = arg.value_name(name).value_parser(parse);
     let arg = match row.value {
         KeyValue::Several { .. } => arg.action(ArgAction::Append).value_delimiter(','),
-        KeyValue::One(_) | KeyValue::Options { .. } => arg.action(ArgAction::Set),
+        KeyValue::One(_) | KeyValue::Number(_) | KeyValue::Options { .. } => arg.action(ArgAction::Set),
     };
     Some(match default {
         Some(value) => arg.default_value(value),
