@@ -47,7 +47,18 @@ pub(super) fn show(tunnel: &Tunnel, leg: Leg) -> Option<String> {
 pub(super) fn check(tunnel: &Tunnel, leg: Leg) -> Vec<Remark> {
     let asked = || tunnel.options(leg).asked();
     let cautions = asked().filter_map(|setting| caution(leg, setting));
-    cautions.chain(asked().filter_map(|setting| beside_mptcp(tunnel, leg, setting))).collect()
+    cautions
+        .chain(asked().filter_map(|setting| beside_mptcp(tunnel, leg, setting)))
+        .chain(idle_rto_max(tunnel, leg))
+        .collect()
+}
+
+/// Returns a warning about an `rto-max` that has no effect because of other options.
+fn idle_rto_max(tunnel: &Tunnel, leg: Leg) -> Option<Remark> {
+    let of = tunnel.options(leg);
+    let is_idle = of.asked().any(|setting| setting.row.key == options::key::RTO_MAX) && of.least_rto_max().is_none();
+    let text = "it has no effect on a leg with user-timeout, mptcp or a keepalive option; leave one of them out";
+    is_idle.then(|| Remark::warning(&format!("{leg}.{}", options::key::RTO_MAX), text.into()))
 }
 
 /// Returns a warning about an option that the kernel refuses at the start of the tunnel because of `mptcp`. It is only a

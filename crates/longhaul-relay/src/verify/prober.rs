@@ -336,7 +336,7 @@ fn explain(lost: Lost, stage: Stage, plan: &Plan, findings: &Findings) -> Troubl
             "; it hangs, its dials take longer, or it is no relay: see its log. Only if the next hop is the final host, \
              write `verify_hops = 0` in this tunnel"
         }
-        _ => "; see the log of that relay",
+        _ => "; see the log of that relay; do `proxy_out` here and `proxy_in` there agree?",
     };
     let mut trouble = lost.at(stage);
     trouble.why += advice;
