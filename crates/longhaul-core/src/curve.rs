@@ -29,16 +29,18 @@ pub struct Point {
     pub looks: u8,
 }
 
-/// An interval in which a tunnel was not well.
+/// An interval in which a tunnel was not well: one outage, with all of its stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incident {
     /// Begin and end, in seconds since the start of the daemon.
     pub from: u64,
     /// See `from`.
     pub until: u64,
-    /// The health of the tunnel.
+    /// Whether the last look has seen it. Then `until` is the time of now.
+    pub goes_on: bool,
+    /// The worst health of the tunnel in this time.
     pub health: Health,
-    /// The part that did not work, such as `WAN`.
+    /// The part that did not work then, such as `WAN`: the last one with that health.
     pub part: &'static str,
 }
 
@@ -111,6 +113,7 @@ impl Curve {
     /// Adds what one look has seen in the time since the look before, and the part that makes the tunnel stalled, doubtful or broken
     /// now. `second` is the number of seconds since the start of the daemon, and never falls.
     pub fn add(&mut self, second: u64, seen: Point, incident: Option<(Health, &'static str)>, reach: Reach) {
+        self.incidents.back_mut().into_iter().for_each(|last| last.goes_on = false);
         incident.into_iter().for_each(|(health, part)| self.add_incident(second, health, part, reach.incidents));
         let seen = Point { looks: 1, ..seen };
         self.seconds.add(second, seen, reach.seconds);
@@ -147,11 +150,19 @@ impl Curve {
         self.incidents.iter().filter(move |incident| incident.until > first)
     }
 
+    /// Returns the last time in which the tunnel was not well.
+    pub fn last_incident(&self) -> Option<&Incident> {
+        self.incidents.back()
+    }
+
     fn add_incident(&mut self, second: u64, health: Health, part: &'static str, max: usize) {
-        let goes_on = |last: &&mut Incident| last.until >= second && (last.health, last.part) == (health, part);
-        match self.incidents.back_mut().filter(goes_on) {
-            Some(last) => last.until = second + 1,
-            None => push(&mut self.incidents, Incident { from: second, until: second + 1, health, part }, max),
+        let (from, until, goes_on) = (second, second + 1, true);
+        match self.incidents.back_mut().filter(|last| last.until + JOINED_SECONDS >= second) {
+            Some(last) => {
+                let worst = if health >= last.health { (health, part) } else { (last.health, last.part) };
+                *last = Incident { from: last.from, until, goes_on, health: worst.0, part: worst.1 };
+            }
+            None => push(&mut self.incidents, Incident { from, until, goes_on, health, part }, max),
         }
     }
 }
@@ -239,6 +250,9 @@ const SECONDS: usize = 600;
 const MINUTES: usize = 1440;
 /// Number of incidents that are kept.
 const INCIDENTS: usize = 100;
+/// Time without a problem within one incident. In an outage, one stage ends before another one shows: a flow is reset, and the next
+/// client's dial waits 10 s for an answer.
+const JOINED_SECONDS: u64 = 10;
 /// Number of bytes of a curve that has all of these.
 const CURVE_BYTES: usize = (SECONDS + MINUTES) * size_of::<Point>() + INCIDENTS * size_of::<Incident>();
 /// Number of points of [`Curve::recent`]. A cap is kept on the average of some seconds.
@@ -280,7 +294,7 @@ mod tests {
     #[test]
     fn a_curve_has_at_most_100_kb_and_all_of_them_have_a_bound() {
         const { assert!(CURVE_BYTES <= 100_000) };
-        let bad = |second: u64| (second % 2 == 0).then_some((Health::Broken, "WAN"));
+        let bad = |second: u64| (second % 5 == 0).then_some((Health::Broken, "WAN"));
         let bytes = |curve: &Curve| {
             let points = curve.seconds.points.capacity() + curve.minutes.points.capacity();
             points * size_of::<Point>() + curve.incidents.capacity() * size_of::<Incident>()
@@ -346,25 +360,48 @@ mod tests {
         let mut add = |second, incident| curve.add(second, up(1.0), incident, ONE);
         let (doubtful, broken) = ((Health::Doubtful, "next hop"), (Health::Broken, "WAN"));
         add(60, None);
-        add(61, Some(doubtful));
-        (62..125).for_each(|second| add(second, Some(broken)));
-        (125..130).for_each(|second| add(second, None));
-        add(130, Some(broken));
-        // Nobody looked for two seconds.
-        add(133, Some(broken));
-        let incident = |from, until, (health, part)| Incident { from, until, health, part };
-        let all = [
-            incident(61, 62, doubtful),
-            incident(62, 125, broken),
-            incident(130, 131, broken),
-            incident(133, 134, broken),
-        ];
+        (61..100).for_each(|second| add(second, Some(doubtful)));
+        (100..125).for_each(|second| add(second, None));
+        add(125, Some(broken));
+        // Nobody looked for a while.
+        add(150, Some(broken));
+        let incident = |from, until, goes_on, (health, part)| Incident { from, until, goes_on, health, part };
+        let mut all =
+            [incident(61, 100, false, doubtful), incident(125, 126, false, broken), incident(150, 151, true, broken)];
         for span in Span::ALL {
             assert_eq!(curve.incidents(span).copied().collect::<Vec<_>>(), all, "{span:?}");
         }
-        (134..725).for_each(|second| curve.add(second, up(1.0), None, ONE));
-        assert_eq!(curve.incidents(Span::TenMinutes).copied().collect::<Vec<_>>(), all[2..], "it begins at 125");
-        assert_eq!(curve.incidents(Span::Hour).count(), 4);
+        (151..725).for_each(|second| curve.add(second, up(1.0), None, ONE));
+        all[2].goes_on = false;
+        assert_eq!(curve.incidents(Span::TenMinutes).copied().collect::<Vec<_>>(), all[1..], "it begins at 125");
+        assert_eq!(curve.incidents(Span::Hour).copied().collect::<Vec<_>>(), all);
+    }
+
+    #[test]
+    fn the_stages_of_one_outage_are_one_incident() {
+        let mut curve = Curve::default();
+        let [stalled, doubtful, broken, other] = [
+            (Health::Stalled, "next hop"),
+            (Health::Doubtful, "next hop"),
+            (Health::Broken, "WAN"),
+            (Health::Broken, "far relay"),
+        ];
+        let mut last = |second, seen| {
+            curve.add(second, up(1.0), seen, ONE);
+            let Incident { from, until, goes_on, health, part } = *curve.last_incident().unwrap();
+            assert_eq!((curve.incidents(Span::Day).count(), from), (1, 100));
+            (until, goes_on, (health, part))
+        };
+        assert_eq!(last(100, Some(stalled)), (101, true, stalled));
+        assert_eq!(last(101, Some(doubtful)), (102, true, doubtful));
+        assert_eq!(last(102, None), (102, false, doubtful));
+        // The next client.
+        assert_eq!(last(112, Some(broken)), (113, true, broken));
+        assert_eq!(last(113, Some(other)), (114, true, other));
+        assert_eq!(last(114, Some(doubtful)), (115, true, other), "at worst");
+        assert_eq!(last(115, None), (115, false, other));
+        curve.add(126, up(1.0), Some(doubtful), ONE);
+        assert_eq!(curve.incidents(Span::Day).count(), 2, "another one");
     }
 
     #[test]

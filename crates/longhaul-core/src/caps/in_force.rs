@@ -29,8 +29,9 @@ pub struct Share {
 }
 
 impl InForce {
-    /// Returns a cap that holds at any time.
+    /// Returns a cap that holds at any time. Without `by`, nobody has written its number.
     pub fn fixed(rate: Rate, by: Option<&'static str>) -> InForce {
+        let rate = if by.is_some() { rate } else { rounded(rate) };
         InForce { rate: Some(rate), share: None, by, then: None, used: None }
     }
 }
@@ -65,7 +66,8 @@ impl fmt::Display for InForce {
         let InForce { rate, share, by, then, used } = self;
         match (share, rate) {
             (Some(Share { rate: part, of }), Some(rate)) => {
-                write!(f, "cap {} of {of}'s {}", spaced(*part), spaced(*rate))?
+                // A share is no more than the whole cap, whose number is as the user wrote it.
+                write!(f, "cap {} of {of}'s {}", spaced(rounded(*part).min(*rate)), spaced(*rate))?
             }
             (_, Some(rate)) => write!(f, "cap {}", spaced(*rate))?,
             (_, None) => f.write_str("no cap")?,
@@ -82,6 +84,12 @@ impl fmt::Display for InForce {
             None => Ok(()),
         }
     }
+}
+
+/// Returns a computed rate with three significant digits. It changes from second to second, so more would say nothing.
+fn rounded(Rate(rate): Rate) -> Rate {
+    let unit = 10_u64.pow(rate.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    Rate(rate.saturating_add(unit / 2) / unit * unit)
 }
 
 /// Returns a rate with a blank before its unit, as sentences have it.
@@ -127,6 +135,32 @@ mod tests {
             InForce::fixed(Rate(40_000_000), Some("flow_bandwidth")).to_string(),
             "cap 40 Mbit/s by flow_bandwidth"
         );
+    }
+
+    #[test]
+    fn a_computed_cap_has_three_digits_and_a_written_one_all_of_them() {
+        let of = |part, rate| {
+            let share = Some(Share { rate: Rate(part), of: "the tunnel" });
+            InForce { share, ..InForce::fixed(Rate(rate), Some("the schedule")) }.to_string()
+        };
+        for (part, rate, want) in [
+            (119_873_416, 200_000_000, "cap 120 Mbit/s of the tunnel's 200 Mbit/s by the schedule"),
+            (12_345_678, 155_520_000, "cap 12.3 Mbit/s of the tunnel's 155.52 Mbit/s by the schedule"),
+            (155_519_992, 155_520_000, "cap 155.52 Mbit/s of the tunnel's 155.52 Mbit/s by the schedule"),
+            (999_600, 8_000_000, "cap 1 Mbit/s of the tunnel's 8 Mbit/s by the schedule"),
+            (8, 8_000_000, "cap 8 bit/s of the tunnel's 8 Mbit/s by the schedule"),
+        ] {
+            assert_eq!(of(part, rate), want);
+        }
+        assert_eq!(InForce::fixed(Rate(119_873_416), None).to_string(), "cap 120 Mbit/s");
+        assert_eq!(
+            InForce::fixed(Rate(2_048_000), Some("flow_bandwidth")).to_string(),
+            "cap 2.048 Mbit/s by flow_bandwidth"
+        );
+        for rate in [0, 1, 999, 1_000, u64::MAX] {
+            let Rate(near) = rounded(Rate(rate));
+            assert!(near.abs_diff(rate) <= rate / 200, "{rate}: {near}");
+        }
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
     let Judged { health, problems } = health::judge(source, &status, at, tunnels);
     let tunnel = |(view, counters): (&TunnelView, CounterValues)| {
         let settings = &view.settings;
+        let started = now - uptime;
+        // Not in the literal below, where the lock would be held until its end.
+        let last_incident = lock(&source.curves).last_incident(&settings.name, started);
         let of_it = problems.iter().filter(|problem| problem.tunnel.as_ref() == Some(&settings.name));
         TunnelState {
             name: settings.name.clone(),
@@ -47,7 +50,8 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
             proxy_in: settings.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: view.probes.as_ref().map(|view| health::verify(view, at)),
             // Locked for one curve at a time, because the admin thread waits for them.
-            curve: span.and_then(|span| lock(&source.curves).curve(&settings.name, span, now - uptime)),
+            last_incident,
+            curve: span.and_then(|span| lock(&source.curves).curve(&settings.name, span, started)),
             ..TunnelState::default()
         }
     };

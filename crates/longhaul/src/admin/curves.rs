@@ -4,7 +4,7 @@
 use super::snapshot::{CurveState, IncidentState};
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
-use longhaul_core::curve::{Curve, Point, Reach, Span};
+use longhaul_core::curve::{Curve, Incident, Point, Reach, Span};
 use longhaul_core::health::{Health, ProbeResult};
 use longhaul_relay::{CapsNow, CounterValues, Relay, Tally, TunnelView};
 use std::collections::HashMap;
@@ -83,16 +83,13 @@ impl Curves {
             state.verify_broken.push(point.broken);
             state.cap_bits_per_second.push((point.cap > 0.0).then_some(f64::from(point.cap)));
         }
-        let incidents = curve.incidents(span);
-        state.incidents = incidents
-            .map(|incident| IncidentState {
-                from_unix_seconds: started + incident.from as f64,
-                until_unix_seconds: started + incident.until as f64,
-                health: incident.health,
-                stage: incident.part.into(),
-            })
-            .collect();
+        state.incidents = curve.incidents(span).map(|incident| incident_state(incident, started)).collect();
         Some(state)
+    }
+
+    /// Returns the last time in which a tunnel was not well. `started` is as above.
+    pub(super) fn last_incident(&self, tunnel: &str, started: f64) -> Option<IncidentState> {
+        self.tunnels.get(tunnel)?.curve.last_incident().map(|incident| incident_state(incident, started))
     }
 
     /// Adds a point to the curve of each tunnel that is `served`, by its counters and by what else was `seen` of it, and drops the curves
@@ -113,6 +110,16 @@ impl Curves {
             }
             self.tunnels.insert(name.clone(), tunnel);
         }
+    }
+}
+
+fn incident_state(incident: &Incident, started: f64) -> IncidentState {
+    IncidentState {
+        from_unix_seconds: started + incident.from as f64,
+        until_unix_seconds: started + incident.until as f64,
+        goes_on: incident.goes_on,
+        health: incident.health,
+        stage: incident.part.into(),
     }
 }
 

@@ -143,6 +143,9 @@ pub struct TunnelState {
     /// Results of the daemon's own probes of it. Absent without `verify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyState>,
+    /// The last time in which it was not well. Absent if the daemon has seen none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_incident: Option<IncidentState>,
     /// Its figures over time. Absent unless the request asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<CurveState>,
@@ -272,7 +275,7 @@ pub struct CurveState {
     pub incidents: Vec<IncidentState>,
 }
 
-/// A time in which a tunnel was stalled, doubtful or broken.
+/// A time in which a tunnel was stalled, doubtful or broken: one outage, with all of its stages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IncidentState {
@@ -280,10 +283,12 @@ pub struct IncidentState {
     pub from_unix_seconds: f64,
     /// Its end, in seconds since 1970 (UTC).
     pub until_unix_seconds: f64,
-    /// The health of the tunnel.
+    /// Whether the last look has seen it. Then its end is the time of that look.
+    pub goes_on: bool,
+    /// The worst health of the tunnel in this time.
     #[serde(with = "HealthInJson")]
     pub health: Health,
-    /// The part that did not work, such as `WAN`.
+    /// The part that did not work then, such as `WAN`.
     pub stage: String,
 }
 

@@ -1,7 +1,7 @@
 // The two drawings: throughput as a chart, and results of verify as a strip. Both tell one value in words: the one that the
 // pointer or the arrow keys have chosen, or else the newest.
 
-import { age, clock, count, duration, list, make, makeSvg, milliseconds, mark, rate, say } from "./text.js";
+import { age, clock, count, duration, list, make, makeSvg, milliseconds, mark, rate, say, sayOrHide } from "./text.js";
 
 const [WIDTH, HEIGHT] = [600, 100];
 // Shorter times that a chart of ten minutes shows while there is no more, in seconds.
@@ -72,7 +72,6 @@ class Chooser {
 
 // Figures of a tunnel over time: a solid line up, a dashed one down, a dotted one for the cap, and a mark where it was not well.
 export class Chart extends Chooser {
-  nothing = "no figures yet";
   samples = [];
   now = 0;
   #incidents = [];
@@ -86,15 +85,18 @@ export class Chart extends Chooser {
       marks, grid, ...lines), words);
     [this.lines, this.marks] = [lines, marks];
     this.incidents = make("ul", { class: "incidents" });
+    this.more = make("p", { class: "more", hidden: "" });
     this.begin = make("span");
     this.top = make("span", { class: "top", "aria-hidden": "true" });
     this.whole = make("div", { class: "chart" }, words, this.top, this.node,
       make("div", { class: "axis", "aria-hidden": "true" }, this.begin,
-        make("span", {}, key("up"), " up   ", key("down"), " down   ", key("cap"), " cap"), make("span", {}, "now")), this.incidents);
+        make("span", {}, key("up"), " up   ", key("down"), " down   ", key("cap"), " cap"), make("span", {}, "now")), this.incidents, this.more);
   }
 
-  // Draws a curve of `span` as it is at `now`.
-  draw({ samples, incidents }, span, now) {
+  // Draws a curve of `span` as it is at `now`. Without a curve, its answer is awaited.
+  draw(curve, span, now) {
+    const { samples, incidents } = curve ?? { samples: [], incidents: [] };
+    this.nothing = curve ? "no figures yet" : "loading the figures";
     const removed = samples.length > 0 ? this.samples.findIndex((sample) => sample.time === samples[0].time) : 0;
     [this.samples, this.now] = [samples.slice(), now];
     const first = samples.length > 0 ? now - samples[0].time : 0;
@@ -119,8 +121,10 @@ export class Chart extends Chooser {
     this.#incidents = incidents;
     list(this.incidents, incidents.slice(-MAX_INCIDENTS).reverse(), () => make("li"), (item, incident) => {
       mark(item, "data-tone", incident.health === "broken" ? "bad" : "warn");
-      say(item, `${sign(incident)} from ${clock(incident.from_unix_seconds)} to ${clock(incident.until_unix_seconds)}`);
+      const [from, until] = [incident.from_unix_seconds, incident.until_unix_seconds].map(clock);
+      say(item, sign(incident, incident.goes_on ? ` since ${from}, still` : ` from ${from} to ${until}`));
     });
+    sayOrHide(this.more, incidents.length > MAX_INCIDENTS ? `not well ${incidents.length} times; the last ${MAX_INCIDENTS} are shown` : null);
   }
 
   // A rate holds from the sample before until its own time, so the line has steps. A part above the top is left out.
@@ -159,16 +163,16 @@ export class Chart extends Chooser {
     if (sample.whole + sample.broken > 0) words.push(`verify: ${sample.whole} whole, ${sample.broken} broken`);
     if (sample.cap != null) words.push(`cap ${rate(sample.cap)}`);
     const middle = sample.time - sample.seconds / 2;
-    words.push(...this.#incidents.filter((incident) => incident.from_unix_seconds <= middle && middle < incident.until_unix_seconds).map(sign));
+    words.push(...this.#incidents.filter((incident) => incident.from_unix_seconds <= middle && middle < incident.until_unix_seconds).map((incident) => sign(incident)));
     // The figures of minutes come once a minute.
     const isNow = !isChosen && this.now - sample.time < 2;
     return `${isNow ? "now" : clock(sample.time)}: ${words.join(", ")}`;
   }
 }
 
-// Returns an incident in words.
-function sign({ health, stage }) {
-  return health === "broken" ? `✗ broken at the ${stage}` : `! ${health} at the ${stage}`;
+// Returns an incident in words. `when` says its time.
+function sign({ health, stage }, when = "") {
+  return `${health === "broken" ? "✗" : "!"} not well${when}: at worst ${health} at the ${stage}`;
 }
 
 // Returns a piece of a line, which explains it.

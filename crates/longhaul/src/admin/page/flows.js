@@ -17,11 +17,10 @@ const STATES = {
 const state = (row) => STATES[row.state] ?? row.state;
 
 // A row is a flow and its rates. `value` sorts, and `text` is drawn.
-const COLUMNS = [
-  ...columns(FLOWS, { state: { value: state, text: state } }),
-  ...leg("accept"),
-  ...leg("dial"),
-];
+const OF_FLOW = columns(FLOWS, { state: { value: state, text: state }, cap: { text: (row) => row.cap ?? "" } });
+const isCap = (column) => column.title === "cap";
+// The cap is a line below the others.
+const COLUMNS = [...OF_FLOW.filter((column) => !isCap(column)), ...leg("accept"), ...leg("dial"), ...OF_FLOW.filter(isCap)];
 
 function leg(name) {
   const figures = LEGS.map((figure) => ({ ...figure, path: `${name}.${figure.path}` }));
@@ -64,7 +63,7 @@ export class Flows {
   }
 
   #makeHead() {
-    const legs = make("tr", { class: "legs" }, make("td", { colspan: COLUMNS.filter((column) => !column.leg).length }));
+    const legs = make("tr", { class: "legs" }, make("td", { colspan: OF_FLOW.length - 1 }));
     for (const name of ["accept", "dial"]) {
       const columns = COLUMNS.filter((column) => column.leg === name).length;
       legs.append(make("th", { scope: "colgroup", colspan: columns }, `${name} leg`));
@@ -73,7 +72,7 @@ export class Flows {
       const button = make("button", { type: "button" }, column.title, make("span", { class: "arrow", "aria-hidden": "true" }));
       if (column.leg) button.setAttribute("aria-label", column.label);
       button.addEventListener("click", () => this.#sortBy(column, this.#by === column ? !this.#descending : column.number));
-      return make("th", { scope: "col", class: column.number ? "number" : "" }, button);
+      return make("th", { scope: "col", class: column.number ? "number" : "", "data-label": column.title }, button);
     };
     this.head.append(legs, make("tr", {}, ...COLUMNS.map(cell)));
   }

@@ -27,10 +27,11 @@ export class History {
   // Time of the answer with the daemon's history, on the daemon's clock.
   #refreshed = null;
 
-  // Shows another time from the next answer on.
+  // Shows another time from the next answer on, and nothing until then.
   choose(span) {
     this.span = span;
     this.#refreshed = null;
+    this.tunnels.clear();
   }
 
   // Returns the path of the next request.
@@ -47,6 +48,8 @@ export class History {
   // Adds the answer of the daemon to a request for `path`.
   add(snapshot, path) {
     const { started_unix_seconds: started, uptime_seconds: uptime, unix_seconds: now } = snapshot;
+    // Readers within a second get the same document.
+    if (this.#last?.started === started && this.#last.uptime === uptime) return;
     // A daemon that was started again counts from 0.
     const last = this.#last?.started === started && this.#last.uptime < uptime ? this.#last : null;
     const seconds = last && uptime - last.uptime;
@@ -68,28 +71,23 @@ export class History {
     for (const tunnel of snapshot.tunnels) {
       const before = last?.tunnels.get(tunnel.name);
       if (tunnel.curve && isFull) this.tunnels.set(tunnel.name, fromCurve(tunnel.curve, now));
-      else if (before) this.#addSample(tunnel, { time: now, seconds, ...since(before, tunnel.counters, seconds) }, snapshot);
+      else if (before && this.#refreshed !== null) this.#addSample(tunnel, { time: now, seconds, ...since(before, tunnel.counters, seconds) });
     }
     if (isFull && snapshot.tunnels.some((tunnel) => tunnel.curve)) this.#refreshed = now;
     this.#forget(now, next.tunnels);
     this.#last = next;
   }
 
-  #addSample(tunnel, sample, snapshot) {
+  #addSample(tunnel, sample) {
     if (!this.tunnels.has(tunnel.name)) this.tunnels.set(tunnel.name, { samples: [], incidents: [] });
     const { samples, incidents } = this.tunnels.get(tunnel.name);
     // A sample of a minute comes with the daemon's history.
     if (this.span === SPANS[0]) samples.push(sample);
-    // The worst problems come first.
-    const problem = snapshot.problems.find((problem) => problem.tunnel === tunnel.name && (problem.fatal || problem.doubtful));
-    if (!problem) return;
-    const { health, stage } = problem;
-    const last = incidents.at(-1);
-    const from = sample.time - sample.seconds;
-    // The daemon's own incidents end at whole seconds.
-    const goesOn = last && last.stage === stage && last.health === health && last.until_unix_seconds >= from - 2;
-    if (goesOn) last.until_unix_seconds = sample.time;
-    else incidents.push({ from_unix_seconds: from, until_unix_seconds: sample.time, health, stage });
+    const newest = tunnel.last_incident;
+    if (!newest) return;
+    // The same incident, as it was. Its time differs by a little in each answer.
+    if (incidents.at(-1)?.from_unix_seconds > newest.from_unix_seconds - 1) incidents.pop();
+    incidents.push(newest);
   }
 
   #forget(now, kept) {

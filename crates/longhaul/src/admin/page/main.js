@@ -32,7 +32,7 @@ async function ask() {
   if (isAsking || document.hidden) return;
   isAsking = true;
   const began = performance.now();
-  const path = history.path;
+  const { path, span } = history;
   try {
     show(await answer(path), path);
   } catch (err) {
@@ -40,7 +40,8 @@ async function ask() {
   }
   isAsking = false;
   clearTimeout(timer);
-  timer = setTimeout(ask, Math.max(INTERVAL_MS / 5, INTERVAL_MS - (performance.now() - began)));
+  // The operator may have chosen another time meanwhile.
+  timer = setTimeout(ask, history.span !== span ? 0 : Math.max(INTERVAL_MS / 5, INTERVAL_MS - (performance.now() - began)));
 }
 
 // Returns the answer of the daemon, or fails with the reason why there is none.
@@ -171,6 +172,7 @@ const spans = SPANS.map((span) => {
 function chooseSpan(span) {
   history.choose(span);
   SPANS.forEach((one, index) => mark(spans[index], "aria-pressed", String(one === span)));
+  if (last) tunnels.draw(last, history);
   clearTimeout(timer);
   ask();
 }

@@ -115,7 +115,7 @@ class Card {
     const figures = TUNNEL_COLUMNS.map((column) => `${column.text(tunnel)} ${column.title}`);
     say(this.about, [listens, count(tunnel.flows_now, "flow"), ...figures].join(", "));
     sayOrHide(this.cap, tunnel.cap);
-    this.chart.draw(history.tunnels.get(tunnel.name) ?? { samples: [], incidents: [] }, history.span, now);
+    this.chart.draw(history.tunnels.get(tunnel.name), history.span, now);
     fillRows(this.hops, HOP_COLUMNS, tunnel.next_hops);
     this.verify.hidden = !tunnel.verify;
     if (tunnel.verify) this.#drawVerify(tunnel.verify, now);

@@ -1,6 +1,6 @@
 //! The figures of a tunnel over time: a line for each, whose last character is now, and the times in which the tunnel was not well.
 
-use crate::admin::snapshot::{CurveState, Health};
+use crate::admin::snapshot::{CurveState, Health, IncidentState};
 use crate::admin::verdict::Words;
 use crate::figures;
 use crate::top::model::Model;
@@ -45,13 +45,20 @@ pub(super) fn lines(curve: &CurveState, model: &Model, width: usize) -> Vec<Said
     if marks.iter().any(|mark| *mark != ' ') {
         lines.push((Tone::Bad, format!("  {:<8} {}", "not well", marks.iter().collect::<String>())));
     }
-    lines.extend(curve.incidents.iter().rev().take(MAX_INCIDENTS).map(|incident| {
-        let words = Words::of(incident.health);
-        let [from, until] =
-            [incident.from_unix_seconds, incident.until_unix_seconds].map(|at| verdict::time(at, model));
-        (words.tone, format!("  {} at the {} from {from} to {until}", words.problem, incident.stage))
-    }));
+    lines.extend(curve.incidents.iter().rev().take(MAX_INCIDENTS).map(|incident| told(incident, model)));
+    let count = curve.incidents.len();
+    let more = (count > MAX_INCIDENTS).then(|| format!("  not well {count} times; the last {MAX_INCIDENTS} are shown"));
+    lines.extend(more.map(|more| (Tone::Plain, more)));
     lines
+}
+
+/// Returns the line of an incident.
+fn told(incident: &IncidentState, model: &Model) -> Said {
+    let words = Words::of(incident.health);
+    let [from, until] = [incident.from_unix_seconds, incident.until_unix_seconds].map(|at| verdict::time(at, model));
+    let when = if incident.goes_on { format!("since {from}, still") } else { format!("from {from} to {until}") };
+    let worst = words.hop.trim_start_matches(", ");
+    (words.tone, format!("  not well {when}: at worst {worst} at the {}", incident.stage))
 }
 
 /// Returns the character for `value`, where `top` is the largest one.
@@ -71,7 +78,6 @@ const MAX_INCIDENTS: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::snapshot::IncidentState;
     use jiff::tz::TimeZone;
 
     const NOW: f64 = 1_700_000_000.0; // 2023-11-14 22:13:20 UTC
@@ -88,17 +94,23 @@ mod tests {
         let incident = |from, until, health| IncidentState {
             from_unix_seconds: NOW - from,
             until_unix_seconds: NOW - until,
+            goes_on: until == 0.0,
             health,
             stage: "WAN".into(),
         };
         curve.incidents = vec![incident(5000.0, 4000.0, Health::Broken), incident(50.0, 30.0, Health::Broken)];
-        let mut lines: Vec<String> = lines(&curve, &model, width).into_iter().map(|(_, line)| line).collect();
+        let said = |curve: &CurveState| lines(curve, &model, width).into_iter().map(|(_, line)| line);
+        let mut lines: Vec<String> = said(&curve).collect();
         let blank = " ".repeat(50);
         assert_eq!(lines.remove(0), format!("  up       {blank}█████  ▁▁▁ 8.00M"), "two looks are missing");
         assert_eq!(lines.remove(0), format!("  failed   {blank}▁▁▁▁▁▁▁▁▁█ 1"), "nothing went down");
         assert_eq!(lines.remove(0), format!("  not well {blank}     XX   "));
-        assert_eq!(lines[0], "  BROKEN at the WAN from 22:12:30 to 22:12:50");
+        assert_eq!(lines[0], "  not well from 22:12:30 to 22:12:50: at worst broken at the WAN");
         assert_eq!(lines.len(), 2);
+        curve.incidents.extend([incident(20.0, 15.0, Health::Broken), incident(3.0, 0.0, Health::Doubtful)]);
+        let last: Vec<String> = said(&curve).skip(3).collect();
+        assert_eq!(last[0], "  not well since 22:13:17, still: at worst doubtful at the WAN");
+        assert_eq!((last.len(), &*last[3]), (4, "  not well 4 times; the last 3 are shown"));
         for width in 0..30 {
             super::lines(&curve, &model, width);
         }

@@ -4,7 +4,7 @@ use crate::admin::browser::Browser;
 use crate::admin::dashboard::{Echo, Site, WORD, assert_clean};
 use crate::admin::top::Top;
 use crate::harness::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 
 /// Returns the curve of the first tunnel, by the control socket. Null before the first look.
@@ -91,13 +91,16 @@ fn site_that_was_broken() -> Site {
 #[test]
 fn what_broke_before_the_page_was_opened_is_marked_in_its_curve() {
     let Some(mut browser) = Browser::start() else { return };
-    let site = site_that_was_broken();
+    let mut site = site_that_was_broken();
     browser.open(&site.url());
     browser.wait(&format!("{WORD} 'WHOLE'"));
     let marks = "[...document.querySelectorAll('.chart rect.mark.broken')].filter((mark) => mark.getAttribute('width') > 2).length === 1";
     browser.wait(marks);
-    let told = "/^✗ broken at the next hop from \\d\\d:\\d\\d:\\d\\d to \\d\\d:\\d\\d:\\d\\d$/.test(document.querySelector('.incidents').innerText)";
-    browser.wait(told);
+    let told = |when: &str| {
+        let text = "document.querySelector('.incidents').innerText";
+        format!("/^✗ not well {when}: at worst broken at the next hop$/.test({text})")
+    };
+    browser.wait(&told(r"from \d\d:\d\d:\d\d to \d\d:\d\d:\d\d"));
     // The words of a moment in it, by the keyboard: the page was not open then.
     browser.value("document.querySelector('.drawing').focus()");
     let said = "document.querySelector('.drawing').getAttribute('aria-valuetext')";
@@ -105,7 +108,7 @@ fn what_broke_before_the_page_was_opened_is_marked_in_its_curve() {
     browser.wait(&format!("/^\\d\\d:\\d\\d:\\d\\d: up /.test({said})"));
     let found = (0..600).any(|_| {
         browser.press("ArrowRight");
-        browser.text(said).ends_with("✗ broken at the next hop")
+        browser.text(said).ends_with("✗ not well: at worst broken at the next hop")
     });
     assert!(found, "{}", browser.text(said));
     browser.press("Escape");
@@ -124,12 +127,57 @@ fn what_broke_before_the_page_was_opened_is_marked_in_its_curve() {
         };
         wait_for_value(&asked, &mut requests, |requests| requests.iter().any(|request| request.ends_with(&asked)));
     }
+    // One that goes on has no end, and the answers between those with the history tell it.
+    drop(site.echo.take());
+    browser.wait(&format!("{WORD} 'NOT WHOLE'"));
+    browser.wait("/^✗ not well since \\d\\d:\\d\\d:\\d\\d, still: at worst broken at the next hop$/.test(document.querySelector('.incidents li').innerText)");
+    assert_clean(&browser, &site.url());
+}
+
+/// Gives the tunnel four incidents, and holds the next answer back while `window.holds` is true.
+const INCIDENTS: &str = r#"
+    const ask = window.fetch;
+    window.fetch = async (...all) => {
+        const answer = await (await ask(...all)).json();
+        const [tunnel, now] = [answer.tunnels[0], Math.floor(answer.unix_seconds)];
+        const incidents = [400, 300, 200, 100].map((ago) => ({ from_unix_seconds: now - ago, until_unix_seconds: now - ago + 50,
+            goes_on: false, health: "doubtful", stage: "WAN" }));
+        tunnel.last_incident = incidents[3];
+        if (tunnel.curve) tunnel.curve.incidents = incidents;
+        if (window.holds) await new Promise((release) => (window.release = release));
+        return new Response(JSON.stringify(answer));
+    };
+"#;
+
+#[test]
+fn a_chart_says_how_many_incidents_there_were_and_that_it_waits_for_its_figures() {
+    let Some(mut browser) = Browser::start() else { return };
+    let site = Site::start();
+    browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": INCIDENTS}));
+    browser.open(&site.url());
+    let words = "document.querySelector('.chart .words').textContent";
+    browser.wait(&format!("/^now: up /.test({words})"));
+    browser.wait("document.querySelectorAll('.incidents li').length === 3");
+    assert_eq!(
+        browser.text("document.querySelector('.incidents').nextElementSibling.innerText"),
+        "not well 4 times; the last 3 are shown"
+    );
+    // A click while an answer for the other time is under way.
+    browser.value("window.holds = true");
+    browser.wait("Boolean(window.release)");
+    browser.value("document.querySelectorAll('#spans button')[1].click()");
+    assert_eq!(browser.text(words), "loading the figures");
+    assert_eq!(browser.value("document.querySelectorAll('.incidents li, .chart rect').length"), 0);
+    assert_eq!(browser.text("document.querySelector('.axis span').textContent"), "1 h ago");
+    browser.value("window.holds = false; window.release()");
+    browser.wait(&format!("/up .*, down /.test({words})"));
+    assert!(browser.requests().iter().any(|asked| asked.ends_with("history=1h")), "{:?}", browser.requests());
     assert_clean(&browser, &site.url());
 }
 
 #[test]
 fn top_shows_the_curves_and_where_the_tunnel_was_broken() {
-    let site = site_that_was_broken();
+    let mut site = site_that_was_broken();
     let mut client = dial(&site.watched.port);
     client.write_all(&pattern(1, 100_000)).unwrap();
     client.read_exact(&mut vec![0; 100_000]).unwrap();
@@ -139,14 +187,29 @@ fn top_shows_the_curves_and_where_the_tunnel_was_broken() {
     top.wait("TUNNELS AND NEXT HOPS, the last 10 minutes (c: hour)");
     top.wait("  up       ");
     top.wait("  not well ");
-    top.wait("  BROKEN at the next hop from ");
+    top.wait("  not well from ");
+    top.wait(": at worst broken at the next hop");
     top.press("c");
     top.wait("TUNNELS AND NEXT HOPS, the last hour (c: 24 hours)");
     top.press("c");
     top.wait("the last 24 hours (c: 10 minutes)");
-    top.wait("  BROKEN at the next hop from ");
+    top.wait(": at worst broken at the next hop");
+    drop(site.echo.take());
+    top.wait("  not well since ");
+    top.wait(", still: at worst broken at the next hop");
     top.press("q");
     top.ends();
+}
+
+/// Asserts that the cap of a flow is no column, but a line below the others.
+fn assert_cap_is_a_line(browser: &mut Browser) {
+    let mut side = |label: &str, side: &str| {
+        let cell = format!("document.querySelector('#flows td[data-label=\"{label}\"]')");
+        browser.value(&format!("{cell}.getBoundingClientRect().{side}")).as_f64().unwrap()
+    };
+    assert!(side("cap", "top") > side("flow", "top") + 10.0);
+    let between = side("accept RTT", "left") - side("down", "right");
+    assert!(between.abs() < 2.0, "{between}");
 }
 
 #[test]
@@ -200,7 +263,9 @@ fn every_view_says_which_cap_is_in_force() {
             browser.open(&site.url());
             browser.wait("document.getElementById('facts').innerText.includes('cap 120 Mbit/s by the schedule; ')");
             browser.wait("/^cap [48] Mbit.s .* then [48] Mbit.s; \\d+ % used$/.test([...document.querySelectorAll('.card .about')].at(-1).textContent)");
-            browser.wait("/ Mbit.s of the tunnel's /.test(document.querySelector('#flows tbody tr').textContent)");
+            let cap = "document.querySelector('#flows td[data-label=cap]')";
+            browser.wait(&format!("/^cap [0-9.]{{1,4}} Mbit.s of the tunnel's /.test({cap}.textContent)"));
+            assert_cap_is_a_line(&mut browser);
             assert_clean(&browser, &site.url());
         }
         // Ends both threads. It fails if the relay has reset the flow by now.

@@ -256,7 +256,7 @@ fn the_keyboard_reaches_everything_in_order_and_the_focus_is_seen() {
     }
     let first =
         ["10 min", "1 h", "24 h", "figures of one over time", "filter", "sort", "direction", "hold", "flow-scroll"];
-    let columns = "flow,tunnel,client,next hop,state,age,rate up,rate down,up,down,cap";
+    let columns = "flow,tunnel,client,next hop,state,age,rate up,rate down,up,down";
     let legs = ["accept", "dial"].map(|leg| {
         ["RTT", "cwnd", "retrans", "delivery", "control", "limited by"].map(|column| format!("{leg} {column}"))
     });
@@ -412,9 +412,21 @@ fn a_phone_and_the_dark_have_it_readable() {
     let Some(mut browser) = Browser::start() else { return };
     let mut site = Site::start();
     let _load = Load::start(&site.watched.port, 2);
-    browser.resize(360, 740);
     browser.open(&site.url());
     browser.wait("document.querySelectorAll('#flows tbody tr').length === 2");
+    for width in [1400, 1000] {
+        browser.resize(width, 900);
+        assert_eq!(
+            browser.value("document.scrollingElement.scrollWidth <= document.documentElement.clientWidth"),
+            true,
+            "{width}"
+        );
+        // The only card has the row, up to a width that can be read.
+        let row = "document.getElementById('tunnels').clientWidth";
+        let is_wide = format!("document.querySelector('.card').offsetWidth === Math.min(1024, {row})");
+        assert_eq!(browser.value(&is_wide), true, "{width}");
+    }
+    browser.resize(360, 740);
     assert_eq!(browser.value("document.scrollingElement.scrollWidth"), 360, "nothing is cut off at the right");
     let labels = "getComputedStyle(document.querySelector('#flows tbody td'), '::before').content";
     assert_eq!(browser.text(labels), "\"flow \"");
