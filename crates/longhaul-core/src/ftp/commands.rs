@@ -38,7 +38,7 @@ enum Decided {
 impl Dialogue {
     /// Returns the fate of a line of the client that begins with this text.
     pub(super) fn command_fate(&self, text: &[u8]) -> Fate {
-        verb::fate(text, self.client == ClientEnd::Due)
+        verb::fate(text, matches!(self.client, ClientEnd::Due | ClientEnd::Failed(_)))
     }
 
     /// Takes a line that was passed on already.

@@ -17,7 +17,13 @@ impl Dialogue {
 
     /// Goes on with the line that waited for a data connection. `opened` is its address, or why there is none.
     pub(super) fn opened(&mut self, opened: Result<SocketAddr, String>, out: &mut Out) {
-        let Some(Asking { then, is_heard }) = self.asking.take() else { return };
+        let Some(Asking { then, is_heard }) = self.asking.take() else {
+            if let (ClientEnd::Due, Err(why)) = (&self.client, opened) {
+                // The client was dialled before its transfer, which is refused.
+                self.client = ClientEnd::Failed(why);
+            }
+            return;
+        };
         let Some(then) = then else {
             self.client = opened.map_or_else(ClientEnd::Failed, |_| ClientEnd::Dialled);
             return;

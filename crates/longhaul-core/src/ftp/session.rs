@@ -199,6 +199,8 @@ impl Session {
 
     /// Takes the result of [`Action::Open`]: the address to tell the side, or the reason why nothing was opened, which the client gets
     /// in one line. For [`Opening::Join`](super::action::Opening::Join) and [`Opening::Client`](super::action::Opening::Client) the address is not used.
+    /// A dial to the client may be told before [`Opening::Client`](super::action::Opening::Client) asks for it: if it failed, the next
+    /// transfer is refused.
     pub fn opened(&mut self, opened: Result<SocketAddr, String>) {
         self.rewriter.dialogue.opened(opened, &mut self.out);
         self.may_have_turn = true;

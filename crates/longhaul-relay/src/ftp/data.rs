@@ -49,8 +49,10 @@ pub(super) struct DataConnections {
     leaving: Option<Dialling>,
     /// The client's end of the latest one in active mode: where it is, and how it is dialled.
     client: Option<(SocketAddr, Arc<Tunnel>)>,
-    /// The dial to it before the transfer.
+    /// The dial to it for a transfer, which waits for that.
     calling: Option<Calling>,
+    /// The dial to it for which no transfer waits yet.
+    calling_early: Option<Calling>,
     /// The facts of the latest one's transfer.
     facts: Arc<Mutex<TransferFacts>>,
     /// Starts the flow of a data connection.
@@ -127,6 +129,7 @@ impl DataConnections {
             leaving: None,
             client: None,
             calling: None,
+            calling_early: None,
             facts: Arc::default(),
             start,
         })
@@ -156,10 +159,10 @@ impl DataConnections {
     }
 
     /// Serves the listener that waits, until it has to wait or its data connection has come, and looks at the dials. Returns the
-    /// result of a dial to the client: the one for [`Opening::Client`], or an early one, which the session ignores.
+    /// result of a dial to the client: the one for [`Opening::Client`], or an early one.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Result<SocketAddr, String>> {
         self.look_at_kept(cx);
-        let called = match &mut self.calling {
+        let called = match self.calling.as_mut().or(self.calling_early.as_mut()) {
             None => None,
             // The server's connection waits, so that the client is not dialled twice.
             Some(calling) => match calling.as_mut().poll(cx) {
@@ -167,7 +170,7 @@ impl DataConnections {
                 Poll::Ready(called) => Some(called),
             },
         };
-        self.calling = None;
+        (self.calling, self.calling_early) = (None, None);
         if let Some(open) = &mut self.latest {
             if let Poll::Ready(came) = open.serving.as_mut().poll(cx) {
                 let dial = if let Source::Client(_) = open.source { &mut self.leaving } else { &mut self.arriving };
@@ -180,21 +183,20 @@ impl DataConnections {
                 *dial = None;
             }
         }
-        self.call_early(cx);
-        called
+        if self.call_early() { self.poll(cx) } else { called }
     }
 
-    /// Dials the client of a server that connects before it has a transfer: the client may accept then.
-    fn call_early(&mut self, cx: &Context<'_>) {
+    /// Dials the client of a server that connects before it has a transfer: the client may accept then. Returns whether the dial begins.
+    fn call_early(&mut self) -> bool {
         let Some(Open { source: Source::Server(listener), has_called: has_called @ false, .. }) = &mut self.latest
         else {
-            return;
+            return false;
         };
-        if has_come(listener) != Some(false) {
-            *has_called = true;
-            self.calling = self.client.clone().map(|(client, tunnel)| self.call(client, tunnel));
-            cx.waker().wake_by_ref();
+        *has_called = has_come(listener) != Some(false);
+        if *has_called {
+            self.calling_early = self.client.clone().map(|(client, tunnel)| self.call(client, tunnel));
         }
+        self.calling_early.is_some()
     }
 
     /// Closes the client's end that an earlier transfer has left if the client has closed it, too. It is then dialled anew.
@@ -211,6 +213,8 @@ impl DataConnections {
     fn is_arriving(&self) -> bool {
         let is_coming = |open: &Open| match &open.source {
             Source::Client(_) => false,
+            // The reply to PORT does not wait for a client that may be silent.
+            Source::Server(_) if self.calling_early.is_some() => *open.begins.borrow(),
             Source::Server(listener) => has_come(listener).unwrap_or_else(|| *open.begins.borrow()),
             Source::Fetched => *open.begins.borrow(),
             Source::Both(awaited) => awaited.have_come(),
@@ -321,9 +325,7 @@ impl DataConnections {
                 // The transfer before is over.
                 open.begins.send_replace(false);
                 open.has_called = true;
-                if self.calling.is_none() {
-                    self.calling = Some(self.call(client, tunnel));
-                }
+                self.calling = self.calling_early.take().or_else(|| Some(self.call(client, tunnel)));
                 return None;
             }
         };
@@ -350,7 +352,8 @@ impl DataConnections {
     fn begin_next(&mut self, client: Option<SocketAddr>) -> Result<Place, String> {
         let kept = self.facts().client.take().filter(|(_, kept)| client == Some(*kept));
         let facts = TransferFacts { is_kept: kept.is_some(), client: kept, ..TransferFacts::default() };
-        (self.latest, self.calling, self.client) = (None, None, None);
+        (self.latest, self.client) = (None, None);
+        (self.calling, self.calling_early) = (None, None);
         self.facts = Arc::new(Mutex::new(facts));
         self.places.one()
     }

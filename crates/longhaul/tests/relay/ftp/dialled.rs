@@ -70,6 +70,53 @@ fn a_client_whose_port_refuses_or_is_silent_reads_425_and_the_server_gets_no_tra
     ftp.still_works();
 }
 
+/// pyftpdlib connects before it answers PORT. The dial to the client begins then, and serves the transfer.
+#[test]
+fn the_port_of_a_silent_client_is_answered_during_its_dial_and_dialled_once_for_a_transfer() {
+    // The dial runs when the transfer comes, or it has failed.
+    for (relays, connect_timeout) in [(1, "10min"), (2, "10min"), (1, "300ms")] {
+        eprintln!("{relays}, {connect_timeout}");
+        let ftp = Dialogue::begin(relays, &["--connect-timeout", connect_timeout]);
+        let (listener, _in_the_queue) = full();
+        let address = listener.local_addr().unwrap();
+        ftp.client.say(&format!("PORT {}", six(address)));
+        let server_end = patient(TcpStream::connect(ftp.server.asked()).unwrap());
+        ftp.server.say("200 ok");
+        assert_eq!(ftp.client.line(), "200 ok");
+        if connect_timeout == "10min" {
+            wait_until("the client is dialled", || dials(address) == 1);
+            ftp.client.say("RETR f");
+            quiet_for(&ftp.server.0, Duration::from_millis(300));
+            assert_eq!(dials(address), 1);
+            drop(accept(&listener));
+        } else {
+            // With one relay the dial has begun before 200.
+            wait_until("the dial has failed", || dials(address) == 0);
+            drop(accept(&listener));
+            ftp.client.say("RETR f");
+            let reply = ftp.client.line();
+            assert!(
+                reply.starts_with(&format!("425 Cannot connect to {address}: connect: no answer in 300ms")),
+                "{reply}"
+            );
+            // Each transfer has its own dial.
+            ftp.client.say("RETR f");
+        }
+        assert_eq!(ftp.server.line(), "RETR f");
+        ftp.server.say("150 begins");
+        assert_eq!(ftp.client.line(), "150 begins");
+        talk(&accept(&listener), &server_end);
+        assert_not_dialled(&listener);
+    }
+}
+
+/// Returns the number of connections to an IPv4 address that wait for the answer (proc_net_tcp(5): state 02).
+fn dials(address: SocketAddr) -> usize {
+    let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+    let port = format!(":{:04X} 02 ", address.port());
+    table.lines().filter(|line| line.contains(&port)).count()
+}
+
 /// A client may keep one listener for every transfer, and name it again or not. Otherwise the connection of the refused transfer is the
 /// first one in its queue.
 #[test]
