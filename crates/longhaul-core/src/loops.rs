@@ -258,7 +258,7 @@ mod tests {
         };
         assert_eq!(after(Sign::Returns, OTHER), Some(Sign::Returns));
         assert_eq!(after(Sign::Returns, FROM), None);
-        assert_eq!(after(back(), FROM), Some(back()), "a reset that came back is no chance");
+        assert_eq!(after(back(), FROM), Some(back()), "a reset that came back counts for longer");
     }
 
     #[test]

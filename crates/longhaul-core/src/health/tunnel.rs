@@ -49,19 +49,16 @@ fn gone_listener(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
     Some(Problem::new(Stage::Listener, Health::Broken, since, evidence).with(remedy))
 }
 
-/// Returns the problem of flows that may come back, and then use up permits until they are refused. They are not served. So a loop that
-/// is proven breaks a tunnel without another next hop. The relay tests a loop without
-/// clients, so the problem ends without one.
+/// Returns the problem of flows that may come back, and then use up permits until they are refused. They are not served. Not even a
+/// proven loop is fatal: a client that imitates one on purpose must not move keepalived's address.
 fn looped_flows(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
     let Doubtful { from, sign, age } = tunnel.looped?;
     let question = "does its `to` lead back here?";
     let own = || hops::some_of(tunnel.hops.iter().map(|hop| hop.next_hop.clone()));
-    let is_alone = tunnel.hops.len() == 1;
-    let (health, evidence, remedy) = match sign {
-        Sign::NextHop => (Health::Doubtful, format!("{from} is this tunnel's next hop, and connects to it"), question),
-        Sign::Returns => (Health::Doubtful, format!("a connection to the next hop came back from {from}"), question),
+    let (evidence, remedy) = match sign {
+        Sign::NextHop => (format!("{from} is this tunnel's next hop, and connects to it"), question),
+        Sign::Returns => (format!("a connection to the next hop came back from {from}"), question),
         Sign::Loop(to) => (
-            if is_alone { Health::Broken } else { Health::Doubtful },
             format!(
                 "flows go round in a loop: this tunnel dials {}, and {from} dials {to}, which is this tunnel",
                 own()
@@ -69,7 +66,7 @@ fn looped_flows(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
             "one of the two `to` is wrong",
         ),
     };
-    Some(Problem::new(Stage::NextHop, health, at.before(age), evidence).with(remedy))
+    Some(Problem::new(Stage::NextHop, Health::Doubtful, at.before(age), evidence).with(remedy))
 }
 
 /// Returns the problem of clients that do not answer. A client that was switched off shows, too, if no other carries bytes. So new

@@ -76,7 +76,7 @@ fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<Sock
 }
 
 /// Tests whether the flows of `from` come back, and again later, while nobody answers them. The flows of a loop end by their refusals,
-/// so it is tested without them: a daemon that is not ready because of it has no clients that would show its end.
+/// so it is tested without them, and is over soon after it was mended.
 async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, from: IpAddr) {
     let is_served = || relay.tunnels.list().iter().any(|served| Arc::ptr_eq(&served.loops, &tunnel.loops));
     let is_loop = || tunnel.loops.suspecting().is_some_and(|watch| watch.is_loop(from, Instant::now()));

@@ -8,7 +8,7 @@ use super::source::Source;
 use crate::control::Status;
 use longhaul_core::caps::Bandwidth;
 use longhaul_core::curve::Point;
-use longhaul_core::health::{At, Health, Line, News, Phase, Problem};
+use longhaul_core::health::{At, Health, Line, News, Phase, Problem, Stage};
 use longhaul_relay::{CapsNow, TunnelView, lock};
 use longhaul_units::Rate;
 use std::collections::HashMap;
@@ -54,8 +54,10 @@ fn look(source: &Source, status: &Status, news: &mut News) {
         served.iter().map(|view| (view.settings.name.as_str(), point(view))).collect();
     let problems = tell_news(source, status, &served, news);
     let mut incidents = HashMap::new();
+    // A tunnel with a next hop that fails serves by the others. Clients that do not answer are an outage, and get no worse.
+    let is_incident = |problem: &&Problem| problem.health >= Health::Stalled || problem.stage == Stage::Clients;
     // The worst problems come first, so the last one here is the worst.
-    for problem in problems.iter().rev().filter(|problem| problem.health >= Health::Stalled) {
+    for problem in problems.iter().rev().filter(is_incident) {
         incidents.extend(problem.tunnel.as_deref().map(|tunnel| (tunnel, (problem.health, problem.stage.part()))));
     }
     let from = source.relay.look_at_wan(from, FLOWS_PER_LOOK, |tunnel, rtt| {

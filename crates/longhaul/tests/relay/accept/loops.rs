@@ -92,9 +92,8 @@ fn is_named_and_bounded(addresses: &[&str], keys: &str) {
         assert!(of_all("looped") >= 2, "{counters:?}");
         assert_eq!((of_all("looped"), of_all("not_allowed")), (of_all("refused"), 0), "{counters:?}");
         let (text, (code, ready)) = (stdout(&relays[0].command(&["status"])), relays[0].get("/readyz"));
-        assert!(text.starts_with("NOT WHOLE ") && text.contains("tunnel one, next hop"), "{text}");
-        let fatal = "tunnel one, next hop: flows go round in a loop: ";
-        assert!(code == 503 && ready.contains(fatal), "every connection of the tunnel fails: {code} {ready}");
+        assert!(text.starts_with("WHOLE, but DOUBTFUL: ") && text.contains("tunnel one, next hop"), "{text}");
+        assert_eq!(code, 200, "a client that imitates a loop moves no address: {ready}");
     });
 }
 
@@ -114,7 +113,6 @@ fn a_ring_of_three_relays_is_named_by_each_and_other_tunnels_serve() {
     is_named_and_bounded(&VIRTUAL, "");
 }
 
-/// A relay that is not ready gets no clients, so it must find that by itself.
 #[test]
 fn a_loop_that_was_mended_is_over_without_a_client() {
     with_addresses(|| {
@@ -123,12 +121,12 @@ fn a_loop_that_was_mended_is_over_without_a_client() {
         let mut far = relay_on(1, VIRTUAL[1], VIRTUAL[0], "", (&ports[1], &unused));
         let entry = format!("{}:6000", VIRTUAL[0]).parse().unwrap();
         let client = dial_from("10.7.0.9", entry).unwrap();
-        wait_until("it is not ready", || near.get("/readyz").0 == 503);
+        wait_until("it is named", || problems(&near).iter().any(|text| text.starts_with("flows go round in a loop: ")));
         assert_eq!(read_to_end(&client), (Vec::new(), Ending::Reset));
         let (host, bytes) = echoing("10.7.0.20");
         far.to = vec![host.local_addr().unwrap().to_string()];
         far.reload("");
-        wait_until("it is ready", || near.get("/readyz").0 == 200 && problems(&near).is_empty());
+        wait_until("it is over", || problems(&near).is_empty());
         assert_eq!(bytes.load(Relaxed), 0, "a test sends no byte");
         round_trip(dial_from("10.7.0.9", entry).unwrap(), b"it serves");
     });

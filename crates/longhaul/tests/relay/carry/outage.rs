@@ -14,6 +14,12 @@ use std::time::{Duration, Instant};
 const DARK: &str = "add table inet dark; add chain inet dark in { type filter hook input priority 0; }; \
                     add rule inet dark in iifname wan0 drop";
 
+/// Whether the problems and the curve say that the clients do not answer.
+fn are_clients_silent(status: &Value) -> bool {
+    let is_told = |told: &Value| told["stage"] == "clients" && told["health"] == "failing";
+    problems(status).any(is_told) && is_told(&status["tunnels"][0]["last_incident"])
+}
+
 /// Of each pair of relays, one sends over the WAN and has no acknowledgement. The other one only receives, and has no answer to its
 /// keepalive probes.
 #[test]
@@ -49,13 +55,7 @@ fn views_of_both_relays_say_that_the_wan_is_dark_and_no_byte_is_lost() {
                 |party: &str| format!("{party} does not answer flows that carry bytes: is the path to it whole? ");
             assert!(text.contains(&silent(&pair.near.to[0])), "{text}");
             assert_eq!(text.lines().nth(1).map(|line| line.matches(", for ").count()), Some(1), "{text}");
-            wait_for_value(
-                "the far relay's clients are stalled",
-                || pair.far.status(),
-                |status| {
-                    problems(status).any(|problem| problem["stage"] == "clients" && problem["health"] == "failing")
-                },
-            );
+            wait_for_value("the far relay's clients are stalled", || pair.far.status(), are_clients_silent);
             let text = stdout(&pair.far.command(&["status"]));
             assert!(text.contains(&silent(&Host::Near.wan().to_string())), "{text}");
             for (relay, stage, party) in [
