@@ -232,7 +232,7 @@ impl Admin {
 
 /// Listens on `address`. `ours` is the address of our listener now, if there is one, and `tunnel` finds the tunnel that listens there
 /// now: a reload opens all that is new before it closes what is old. If ours has the same port and one of the two
-/// addresses is 0.0.0.0 or [::], the kernel refuses the new one. With SO_REUSEPORT it would not, but would also let in any other process of
+/// addresses is 0.0.0.0 or `[::]`, the kernel refuses the new one. With SO_REUSEPORT it would not, but would also let in any other process of
 /// the user that sets the option, in silence and for as long as the port is in use.
 fn listen_http(
     address: SocketAddr,

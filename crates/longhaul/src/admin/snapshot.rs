@@ -275,7 +275,7 @@ pub struct CurveState {
     pub incidents: Vec<IncidentState>,
 }
 
-/// A time in which a tunnel was stalled, doubtful or broken: one outage, with all of its stages.
+/// A time in which a tunnel was stalled, doubtful or broken, or its clients did not answer: one outage, with all of its stages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IncidentState {
