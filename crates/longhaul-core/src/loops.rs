@@ -21,6 +21,8 @@ pub struct Watch {
     doubt: Option<Doubt>,
     /// The last source of which a flow was answered, or none came back, and when.
     cleared: Option<(IpAddr, Instant)>,
+    /// The last sources of which a flow was answered, at most [`MAX_ANSWERED`], and when. The latest comes first.
+    answered: Vec<(IpAddr, Instant)>,
 }
 
 #[derive(Clone, Debug)]
@@ -138,9 +140,24 @@ impl Watch {
         self.cleared = Some((from, now));
     }
 
+    /// Records that a flow of `from` was answered.
+    pub fn answered(&mut self, from: IpAddr, now: Instant) {
+        if self.is_doubtful(from) {
+            self.clear(from, now);
+        }
+        self.answered.retain(|(answered, _)| *answered != from);
+        self.answered.truncate(MAX_ANSWERED - 1);
+        self.answered.insert(0, (from, now));
+    }
+
     /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: they go round in a loop, and the other relay has had time
-    /// to find that out, too. Later, most of its tests would be refused here.
+    /// to find that out, too. Later, most of its tests would be refused here. Not if a flow of `from` was answered before: many clients
+    /// may be behind one relay, and one of them can imitate a loop on purpose.
     pub fn is_limited(&self, from: IpAddr, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < LIFETIME;
+        if self.answered.iter().any(|(answered, at)| *answered == from && is_recent(*at)) {
+            return false;
+        }
         let doubt = self.current(now).filter(|doubt| doubt.from == from);
         doubt.and_then(|doubt| doubt.proven).is_some_and(|proven| now.saturating_duration_since(proven) >= GRACE)
     }
@@ -182,6 +199,9 @@ impl Watch {
 
 /// Maximum number of flows of a loop at once. Each connection of a client goes round about as often.
 pub const MAX_LOOPED: usize = 16;
+
+/// Maximum number of answered sources that are remembered.
+const MAX_ANSWERED: usize = 64;
 
 /// Time from the proof of a loop to the limit of its flows. Dials are slowed meanwhile.
 const GRACE: Duration = Duration::from_secs(2);
@@ -288,5 +308,21 @@ mod tests {
         assert!(watch.is_loop(FROM, start));
         watch.tested(FROM, Tested::Gone, start);
         assert_eq!(watch.view(start), None);
+    }
+
+    #[test]
+    fn a_source_that_was_answered_is_not_limited_by_what_one_of_its_clients_imitates() {
+        let (mut watch, start) = (Watch::default(), Instant::now());
+        watch.answered(FROM, start);
+        watch.tested(FROM, Tested::Back(back()), start + SECOND);
+        assert!(watch.is_loop(FROM, start + SECOND), "views tell it");
+        let limited = |watch: &Watch, after| watch.is_limited(FROM, start + after);
+        assert!(!limited(&watch, SECOND + GRACE) && limited(&watch, LIFETIME), "for ten minutes");
+        for last in 0..=MAX_ANSWERED as u8 {
+            watch.answered([198, 51, 100, last].into(), start + SECOND);
+        }
+        assert!(limited(&watch, SECOND + GRACE), "others were answered since");
+        watch.answered(FROM, start + SECOND);
+        assert!(!watch.is_loop(FROM, start + SECOND), "nobody answers in a loop");
     }
 }

@@ -53,9 +53,8 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
 /// Looks at a `flow` that has ended: an answered one shows that there is no loop.
 pub(crate) fn ended(tunnel: &ServedTunnel, flow: &Flow) {
     let from = flow.peer().ip().to_canonical();
-    let is_doubtful = tunnel.loops.suspecting().is_some_and(|watch| watch.is_doubtful(from));
-    if is_doubtful && flow.began_by(from) && flow.is_answered() {
-        tunnel.loops.change(|watch| watch.clear(from, Instant::now()));
+    if !from.is_loopback() && flow.began_by(from) && flow.is_answered() {
+        tunnel.loops.change(|watch| watch.answered(from, Instant::now()));
     }
 }
 
@@ -88,6 +87,11 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, fro
         let Some(next_hop) = unanswered(&relay, &tunnel, from).or(tested.filter(|_| is_loop())) else { break };
         if left > BETWEEN_LOOKS_AT_FLOWS {
             continue;
+        }
+        let of_source = relay.registry.newest(&tunnel.counters, from, usize::MAX);
+        if of_source.iter().any(|flow| flow.is_answered()) {
+            // An older one, which lives on.
+            tunnel.loops.change(|watch| watch.answered(from, Instant::now()));
         }
         let result = test(&relay, &tunnel, from, next_hop).await;
         tunnel.loops.change(|watch| watch.tested(from, result, Instant::now()));

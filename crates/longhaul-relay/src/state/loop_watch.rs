@@ -1,12 +1,12 @@
-//! The search for a loop of a tunnel's flows through another relay. Every flow asks for it, so it costs a flow that nobody suspects one
-//! atomic load.
+//! The search for a loop of a tunnel's flows through another relay. Every flow asks for it. A flow that nobody suspects costs one
+//! atomic load, and one lock at its end if it was answered.
 
 use crate::lock::lock;
 use longhaul_core::loops::Watch;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-/// The state of the search, which flows lock only while a source is under suspicion.
+/// The state of the search. Flows that begin lock it only while a source is under suspicion.
 #[derive(Debug, Default)]
 pub(crate) struct LoopWatch {
     watch: Mutex<Watch>,
