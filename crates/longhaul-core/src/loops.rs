@@ -89,7 +89,7 @@ impl Watch {
     /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered. Returns whether somebody must test now whether they
     /// come back, and then tell the [result](Watch::tested).
     pub fn suspect(&mut self, from: IpAddr, now: Instant) -> bool {
-        let is_new = self.tested.is_none() && !self.is_loop(from, now);
+        let is_new = self.tested.is_none() && !self.is_loop(from, now) && !self.was_answered(from, ANSWERING, now);
         if is_new {
             self.tested = Some((from, now + SLOWED_FOR));
         }
@@ -154,8 +154,7 @@ impl Watch {
     /// to find that out, too. Later, most of its tests would be refused here. Not if a flow of `from` was answered before: many clients
     /// may be behind one relay, and one of them can imitate a loop on purpose.
     pub fn is_limited(&self, from: IpAddr, now: Instant) -> bool {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < LIFETIME;
-        if self.answered.iter().any(|(answered, at)| *answered == from && is_recent(*at)) {
+        if self.was_answered(from, LIFETIME, now) {
             return false;
         }
         let doubt = self.current(now).filter(|doubt| doubt.from == from);
@@ -176,6 +175,12 @@ impl Watch {
     /// Whether flows of `from` go round in a loop for certain.
     pub fn is_loop(&self, from: IpAddr, now: Instant) -> bool {
         matches!(self.sign(from, now), Some(Sign::Loop(_)))
+    }
+
+    /// Whether a flow of `from` was answered within `time`.
+    fn was_answered(&self, from: IpAddr, time: Duration, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < time;
+        self.answered.iter().any(|(answered, at)| *answered == from && is_recent(*at))
     }
 
     fn note(&mut self, from: IpAddr, sign: Sign, now: Instant) {
@@ -199,6 +204,9 @@ impl Watch {
 
 /// Maximum number of flows of a loop at once. Each connection of a client goes round about as often.
 pub const MAX_LOOPED: usize = 16;
+
+/// Time for which an answered flow shows that its source is served now: many new connections a second are no suspicion.
+const ANSWERING: Duration = Duration::from_millis(100);
 
 /// Maximum number of answered sources that are remembered.
 const MAX_ANSWERED: usize = 64;
@@ -316,6 +324,9 @@ mod tests {
         watch.answered(FROM, start);
         watch.tested(FROM, Tested::Back(back()), start + SECOND);
         assert!(watch.is_loop(FROM, start + SECOND), "views tell it");
+        let suspects =
+            |after| Watch { answered: watch.answered.clone(), ..Watch::default() }.suspect(FROM, start + after);
+        assert!(!suspects(Duration::from_millis(99)) && suspects(ANSWERING), "it is served now");
         let limited = |watch: &Watch, after| watch.is_limited(FROM, start + after);
         assert!(!limited(&watch, SECOND + GRACE) && limited(&watch, LIFETIME), "for ten minutes");
         for last in 0..=MAX_ANSWERED as u8 {
