@@ -110,8 +110,8 @@ impl Default for Curve {
 }
 
 impl Curve {
-    /// Adds what one look has seen in the time since the look before, and the part that makes the tunnel stalled, doubtful or broken
-    /// now. `second` is the number of seconds since the start of the daemon, and never falls.
+    /// Adds what one look has seen in the time since the look before, and the part that does not work now, if
+    /// that is an incident. `second` is the number of seconds since the start of the daemon, and never falls.
     pub fn add(&mut self, second: u64, seen: Point, incident: Option<(Health, &'static str)>, reach: Reach) {
         self.incidents.back_mut().into_iter().for_each(|last| last.goes_on = false);
         incident.into_iter().for_each(|(health, part)| self.add_incident(second, health, part, reach.incidents));

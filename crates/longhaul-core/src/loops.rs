@@ -21,7 +21,7 @@ pub struct Watch {
     doubt: Option<Doubt>,
     /// The last source of which a flow was answered, or none came back, and when.
     cleared: Option<(IpAddr, Instant)>,
-    /// The last sources of which a flow was answered, at most [`MAX_ANSWERED`], and when. The latest comes first.
+    /// The last sources of which a flow was answered, at most [`MAX_ANSWERED`], and when.
     answered: Vec<(IpAddr, Instant)>,
 }
 
@@ -129,25 +129,21 @@ impl Watch {
         self.tested.is_some() || self.doubt.is_some()
     }
 
-    /// Whether there is a doubt about flows of `from`.
-    pub fn is_doubtful(&self, from: IpAddr) -> bool {
-        self.doubt.as_ref().is_some_and(|doubt| doubt.from == from)
-    }
-
-    /// Ends the doubt about `from`: one of its flows has had bytes from the next hop, and nobody answers in a loop.
-    pub fn clear(&mut self, from: IpAddr, now: Instant) {
-        self.doubt = self.doubt.take().filter(|doubt| doubt.from != from);
-        self.cleared = Some((from, now));
-    }
-
-    /// Records that a flow of `from` was answered.
+    /// Records that a flow of `from` has had bytes from the next hop. Nobody answers in a loop, so this ends the doubt about `from`.
     pub fn answered(&mut self, from: IpAddr, now: Instant) {
-        if self.is_doubtful(from) {
+        if self.doubt.as_ref().is_some_and(|doubt| doubt.from == from) {
             self.clear(from, now);
         }
-        self.answered.retain(|(answered, _)| *answered != from);
-        self.answered.truncate(MAX_ANSWERED - 1);
-        self.answered.insert(0, (from, now));
+        // Each answered flow comes here, mostly of a source that is known.
+        if let Some((_, at)) = self.answered.iter_mut().find(|(answered, _)| *answered == from) {
+            *at = now;
+            return;
+        }
+        if self.answered.len() == MAX_ANSWERED {
+            let oldest = (0..MAX_ANSWERED).min_by_key(|index| self.answered[*index].1).unwrap_or_default();
+            self.answered.swap_remove(oldest);
+        }
+        self.answered.push((from, now));
     }
 
     /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: they go round in a loop, and the other relay has had time
@@ -181,6 +177,12 @@ impl Watch {
     fn was_answered(&self, from: IpAddr, time: Duration, now: Instant) -> bool {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < time;
         self.answered.iter().any(|(answered, at)| *answered == from && is_recent(*at))
+    }
+
+    /// Ends the doubt about `from`.
+    fn clear(&mut self, from: IpAddr, now: Instant) {
+        self.doubt = self.doubt.take().filter(|doubt| doubt.from != from);
+        self.cleared = Some((from, now));
     }
 
     fn note(&mut self, from: IpAddr, sign: Sign, now: Instant) {

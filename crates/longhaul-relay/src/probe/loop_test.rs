@@ -88,11 +88,6 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, fro
         if left > BETWEEN_LOOKS_AT_FLOWS {
             continue;
         }
-        let of_source = relay.registry.newest(&tunnel.counters, from, usize::MAX);
-        if of_source.iter().any(|flow| flow.is_answered()) {
-            // An older one, which lives on.
-            tunnel.loops.change(|watch| watch.answered(from, Instant::now()));
-        }
         let result = test(&relay, &tunnel, from, next_hop).await;
         tunnel.loops.change(|watch| watch.tested(from, result, Instant::now()));
         let sign = if let Tested::Back(sign) = result { Some(sign) } else { None };

@@ -195,7 +195,7 @@ impl Tunnels {
                 flows.iter().any(|flow| flow.is_answered())
             };
             if let Some(from) = doubtful.filter(|from| is_answered(*from)) {
-                tunnel.loops.change(|watch| watch.clear(from, now));
+                tunnel.loops.change(|watch| watch.answered(from, now));
             }
         }
     }

@@ -99,7 +99,7 @@ fn answer(status: StatusCode, kind: &'static str, bytes: Bytes) -> Answer {
     answer
 }
 
-/// Length of the pieces in which a long document is sent. It bounds a turn of all readers to about a millisecond.
+/// Length of the pieces in which a long document is sent. Other connections have a turn between two.
 const PIECE_BYTES: usize = 32 * 1024;
 
 /// The document of a request that failed.

@@ -33,8 +33,12 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
     let tunnel = |(view, counters): (&TunnelView, CounterValues)| {
         let settings = &view.settings;
         let started = now - uptime;
-        // Not in the literal below, where the lock would be held until its end.
-        let last_incident = lock(&source.curves).last_incident(&settings.name, started);
+        // Locked for one tunnel at a time, because the admin thread waits for them.
+        let (last_incident, curve) = {
+            let curves = lock(&source.curves);
+            let name = &settings.name;
+            (curves.last_incident(name, started), span.and_then(|span| curves.curve(name, span, started)))
+        };
         let of_it = problems.iter().filter(|problem| problem.tunnel.as_ref() == Some(&settings.name));
         TunnelState {
             name: settings.name.clone(),
@@ -49,9 +53,8 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
             lowest_cap_bits_per_second: settings.lowest_cap().map(|Rate(cap)| cap),
             proxy_in: settings.proxy_in.map(|accepts| accepts.name().to_owned()),
             verify: view.probes.as_ref().map(|view| health::verify(view, at)),
-            // Locked for one curve at a time, because the admin thread waits for them.
             last_incident,
-            curve: span.and_then(|span| lock(&source.curves).curve(&settings.name, span, started)),
+            curve,
             ..TunnelState::default()
         }
     };

@@ -111,7 +111,7 @@ impl Connections {
             let _ = stream.set_nodelay(true);
             self.add(stream, Some(from.ip().into()));
             // So that a request that is here already is read before later connections may close its own. Not after each one: beside
-            // readers of long documents a turn takes a millisecond, and a flood would fill the queue of the listener.
+            // readers of long documents a turn is long, and a flood would fill the queue of the listener.
             if turn == ACCEPTS_PER_TURN {
                 yield_now().await;
             }
