@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a client is a next hop of the tunnel ────────────────────────────────> doubt
-//! more than 16 flows of a source, none answered ──> a test: do they return? ──> doubt, or a loop
+//! more than 16 flows of a source, none answered ──> a test: do they return? ──> doubt, a loop, or a proven loop
 //! a flow of the source is answered, or a test finds that none returns ──> no doubt
 //! a doubt by FIN alone, and the flows of the source have ended ──> no doubt
 //! ```
@@ -32,7 +32,7 @@ struct Doubt {
     since: Instant,
     /// Time of the last connection or test that shows it.
     last: Instant,
-    /// Time at which it became a certain loop.
+    /// Time of the last test that proved it.
     proven: Option<Instant>,
     /// Whether a refusal was told.
     is_told: bool,
@@ -58,6 +58,35 @@ pub enum Tested {
     Gone,
     /// They came back.
     Back(Sign),
+    /// So many came back to this address one after the other that it is no accident, and that no client can imitate it.
+    Proven(SocketAddr),
+}
+
+/// What the connections of one test have shown so far, one after the other.
+#[derive(Debug, Default)]
+pub struct Series {
+    before: Option<Sign>,
+    found: Option<Sign>,
+    /// Connections in a row whose reset came back.
+    resets: u32,
+}
+
+impl Series {
+    /// Records the sign of the next connection, and returns the result of the test so far. Two in a row show a sign.
+    pub fn add(&mut self, sign: Option<Sign>) -> Tested {
+        self.found = self.found.max(self.before.min(sign));
+        self.before = sign;
+        let Some(Sign::Loop(own)) = sign else {
+            self.resets = 0;
+            return self.result();
+        };
+        self.resets += 1;
+        if self.resets < PROVING { self.result() } else { Tested::Proven(own) }
+    }
+
+    fn result(&self) -> Tested {
+        self.found.map_or(Tested::Unclear, Tested::Back)
+    }
 }
 
 /// A doubt about a tunnel, for views.
@@ -89,7 +118,7 @@ impl Watch {
     /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered. Returns whether somebody must test now whether they
     /// come back, and then tell the [result](Watch::tested).
     pub fn suspect(&mut self, from: IpAddr, now: Instant) -> bool {
-        let is_new = self.tested.is_none() && !self.is_loop(from, now) && !self.was_answered(from, ANSWERING, now);
+        let is_new = self.tested.is_none() && !self.is_loop(from, now) && !self.is_served(from, now);
         if is_new {
             self.tested = Some((from, now + SLOWED_FOR));
         }
@@ -114,6 +143,11 @@ impl Watch {
             Tested::Unclear => {}
             Tested::Gone => self.clear(from, now),
             Tested::Back(sign) => self.note(from, sign, now),
+            Tested::Proven(own) => {
+                self.note(from, Sign::Loop(own), now);
+                let doubt = self.doubt.as_mut().filter(|doubt| doubt.from == from);
+                doubt.into_iter().for_each(|doubt| doubt.proven = Some(now));
+            }
         }
     }
 
@@ -146,15 +180,12 @@ impl Watch {
         self.answered.push((from, now));
     }
 
-    /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: they go round in a loop, and the other relay has had time
-    /// to find that out, too. Later, most of its tests would be refused here. Not if a flow of `from` was answered before: many clients
-    /// may be behind one relay, and one of them can imitate a loop on purpose.
+    /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: a test of the last minute has proved that they go round in a
+    /// loop. Many clients may be behind one relay, and one of them can imitate a loop on purpose: less than a proof does not limit the others.
     pub fn is_limited(&self, from: IpAddr, now: Instant) -> bool {
-        if self.was_answered(from, LIFETIME, now) {
-            return false;
-        }
         let doubt = self.current(now).filter(|doubt| doubt.from == from);
-        doubt.and_then(|doubt| doubt.proven).is_some_and(|proven| now.saturating_duration_since(proven) >= GRACE)
+        let proven = doubt.and_then(|doubt| doubt.proven);
+        proven.is_some_and(|proven| now.saturating_duration_since(proven) < PROOF_LASTS)
     }
 
     /// Returns the sign that flows of `from` are the tunnel's own.
@@ -173,9 +204,9 @@ impl Watch {
         matches!(self.sign(from, now), Some(Sign::Loop(_)))
     }
 
-    /// Whether a flow of `from` was answered within `time`.
-    fn was_answered(&self, from: IpAddr, time: Duration, now: Instant) -> bool {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < time;
+    /// Whether a flow of `from` was answered just now.
+    fn is_served(&self, from: IpAddr, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < ANSWERING;
         self.answered.iter().any(|(answered, at)| *answered == from && is_recent(*at))
     }
 
@@ -187,15 +218,13 @@ impl Watch {
 
     fn note(&mut self, from: IpAddr, sign: Sign, now: Instant) {
         self.cleared = self.cleared.filter(|(cleared, _)| *cleared != from);
-        let proven = matches!(sign, Sign::Loop(_)).then_some(now);
         match self.current(now).cloned() {
             Some(doubt) if doubt.from == from => {
-                self.doubt =
-                    Some(Doubt { sign: doubt.sign.max(sign), last: now, proven: doubt.proven.or(proven), ..doubt });
+                self.doubt = Some(Doubt { sign: doubt.sign.max(sign), last: now, ..doubt });
             }
             // Another source does not hide a loop.
             Some(doubt) if doubt.sign > sign => {}
-            _ => self.doubt = Some(Doubt { from, sign, since: now, last: now, proven, is_told: false }),
+            _ => self.doubt = Some(Doubt { from, sign, since: now, last: now, proven: None, is_told: false }),
         }
     }
 
@@ -213,8 +242,15 @@ const ANSWERING: Duration = Duration::from_millis(100);
 /// Maximum number of answered sources that are remembered.
 const MAX_ANSWERED: usize = 64;
 
-/// Time from the proof of a loop to the limit of its flows. Dials are slowed meanwhile.
-const GRACE: Duration = Duration::from_secs(2);
+/// Number of connections in a row that prove a loop. A client that opens and resets many connections hits the time of a reset once in
+/// [`RESET_CHANCES`] connections, and so five in a row once in 32,768.
+const PROVING: u32 = 5;
+
+/// Number of equal spans of time in which a reset may be sent. It must come back within one of them.
+pub const RESET_CHANCES: u32 = 8;
+
+/// Time for which a proof limits the flows of a source. In a loop, the next test comes seconds later.
+const PROOF_LASTS: Duration = Duration::from_secs(60);
 
 /// Time by which a dial is delayed while its source is tested.
 const SLOWED_BY: Duration = Duration::from_millis(20);
@@ -306,9 +342,7 @@ mod tests {
         let view = watch.view(start + SECOND).unwrap();
         assert_eq!((view.from, view.sign, view.age), (FROM, back(), SECOND));
         assert!(watch.is_loop(FROM, start) && !watch.is_loop(OTHER, start));
-        let limited = |after| watch.is_limited(FROM, start + after);
-        assert_eq!([limited(Duration::ZERO), limited(GRACE), limited(LIFETIME)], [false, true, true]);
-        assert!(!limited(LIFETIME + SECOND) && !watch.is_limited(OTHER, start + GRACE));
+        assert!(!watch.is_limited(FROM, start), "it is no proof");
         assert_eq!([watch.slowed_by(FROM, start), watch.slowed_by(OTHER, start)], [Some(LOOP_SLOWED_BY), None]);
         assert!(!watch.suspect(FROM, start), "it is known");
         watch.clear(FROM, start);
@@ -321,21 +355,51 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_was_answered_is_not_limited_by_what_one_of_its_clients_imitates() {
+    fn only_a_proof_limits_a_source_and_only_for_a_minute_or_until_a_flow_is_answered() {
         let (mut watch, start) = (Watch::default(), Instant::now());
-        watch.answered(FROM, start);
+        let Sign::Loop(own) = back() else { unreachable!() };
+        watch.tested(FROM, Tested::Proven(own), start);
+        assert_eq!(watch.sign(FROM, start), Some(back()));
+        let limited = |watch: &Watch, from, after| watch.is_limited(from, start + after);
+        assert!(limited(&watch, FROM, Duration::ZERO) && !limited(&watch, OTHER, Duration::ZERO));
         watch.tested(FROM, Tested::Back(back()), start + SECOND);
-        assert!(watch.is_loop(FROM, start + SECOND), "views tell it");
-        let suspects =
-            |after| Watch { answered: watch.answered.clone(), ..Watch::default() }.suspect(FROM, start + after);
-        assert!(!suspects(Duration::from_millis(99)) && suspects(ANSWERING), "it is served now");
-        let limited = |watch: &Watch, after| watch.is_limited(FROM, start + after);
-        assert!(!limited(&watch, SECOND + GRACE) && limited(&watch, LIFETIME), "for ten minutes");
-        for last in 0..=MAX_ANSWERED as u8 {
-            watch.answered([198, 51, 100, last].into(), start + SECOND);
-        }
-        assert!(limited(&watch, SECOND + GRACE), "others were answered since");
-        watch.answered(FROM, start + SECOND);
-        assert!(!watch.is_loop(FROM, start + SECOND), "nobody answers in a loop");
+        watch.tested(FROM, Tested::Unclear, start + SECOND);
+        let almost = PROOF_LASTS - Duration::from_nanos(1);
+        assert!(limited(&watch, FROM, almost) && !limited(&watch, FROM, PROOF_LASTS));
+        assert!(watch.is_loop(FROM, start + PROOF_LASTS), "views tell it for longer");
+        watch.tested(FROM, Tested::Proven(own), start + PROOF_LASTS);
+        assert!(limited(&watch, FROM, PROOF_LASTS));
+        watch.answered(FROM, start + PROOF_LASTS);
+        assert!(!watch.is_loop(FROM, start + PROOF_LASTS), "nobody answers in a loop");
+    }
+
+    #[test]
+    fn two_connections_in_a_row_are_a_sign_and_five_resets_in_a_row_a_proof() {
+        let Sign::Loop(own) = back() else { unreachable!() };
+        let after = |signs: &[Option<Sign>]| {
+            let mut series = Series::default();
+            signs.iter().map(|sign| series.add(*sign)).last().unwrap()
+        };
+        let (none, fin, reset) = (None, Some(Sign::Returns), Some(back()));
+        assert_eq!(after(&[reset, none, reset, none]), Tested::Unclear);
+        assert_eq!(after(&[none, fin, reset]), Tested::Back(Sign::Returns));
+        assert_eq!(after(&[reset, reset, none]), Tested::Back(back()));
+        assert_eq!(after(&[reset; 4]), Tested::Back(back()));
+        assert_eq!(after(&[reset, reset, reset, reset, fin, reset]), Tested::Back(back()), "one after the other");
+        assert_eq!(after(&[fin, reset, reset, reset, reset, reset]), Tested::Proven(own));
+    }
+
+    #[test]
+    fn a_source_that_is_served_now_is_not_suspected() {
+        let start = Instant::now();
+        let suspects = |answered: &[IpAddr], after| {
+            let mut watch = Watch::default();
+            answered.iter().for_each(|from| watch.answered(*from, start));
+            watch.suspect(FROM, start + after)
+        };
+        assert!(!suspects(&[FROM], Duration::from_millis(99)) && suspects(&[FROM], ANSWERING));
+        let others: Vec<IpAddr> = (0..MAX_ANSWERED as u8).map(|last| [198, 51, 100, last].into()).collect();
+        assert!(!suspects(&[&others[1..], &[FROM]].concat(), SECOND / 100), "with others");
+        assert!(suspects(&[&[FROM], &others[..]].concat(), SECOND / 100), "a longer list forgets it");
     }
 }

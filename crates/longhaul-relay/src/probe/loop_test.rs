@@ -5,8 +5,8 @@
 //!   FIN   does the FIN of that flow come right after it, and not before?
 //!   RST   does a reset of the same flow come right after it, and not before?
 //! ```
-//! Each end is sent after a random time, and the test is made twice. Many clients that close without a byte may still look like the FIN,
-//! and so that alone is a doubt. A test sends no byte: a final host gets FIN, as from a client that gives up, and RST behind that only if it
+//! Each end is sent after a random time. Many clients that close without a byte may still look like the FIN, and so that alone is a
+//! doubt. Only five resets in a row are a proof, because a client may imitate one. A test sends no byte: a final host gets FIN, as from a client that gives up, and RST behind that only if it
 //! has not answered and a flow of the source ended meanwhile.
 
 use crate::leg::closing::linger_off;
@@ -19,7 +19,7 @@ use crate::reach::connect;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
-use longhaul_core::loops::{MAX_LOOPED, Sign, Tested};
+use longhaul_core::loops::{MAX_LOOPED, RESET_CHANCES, Series, Sign, Tested};
 use longhaul_core::proxy_header;
 use longhaul_sys::splice;
 use socket2::SockRef;
@@ -90,7 +90,11 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, fro
         }
         let result = test(&relay, &tunnel, from, next_hop).await;
         tunnel.loops.change(|watch| watch.tested(from, result, Instant::now()));
-        let sign = if let Tested::Back(sign) = result { Some(sign) } else { None };
+        let sign = match result {
+            Tested::Back(sign) => Some(sign),
+            Tested::Proven(own) => Some(Sign::Loop(own)),
+            Tested::Gone | Tested::Unclear => None,
+        };
         // One test may find less than the one before, such as when the other relay refuses it.
         if sign > told {
             told = sign;
@@ -106,32 +110,30 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, fro
             + match result {
                 Tested::Gone => BEFORE_NEXT_TEST,
                 Tested::Unclear => AFTER_UNCLEAR,
-                Tested::Back(_) => WHILE_IN_DOUBT,
+                Tested::Back(_) | Tested::Proven(_) => WHILE_IN_DOUBT,
             };
     }
     tunnel.loops.change(|watch| watch.rest(from));
 }
 
-/// Tests whether connections to `next_hop` come back from `from`. Two must do so one after the other.
+/// Tests whether connections to `next_hop` come back from `from`, one after the other, until that is proven.
 async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Tested {
-    let (mut found, mut before, mut patience) = (None, None, MIN_WAIT);
-    let is_loop = |sign| matches!(sign, Some(Sign::Loop(_)));
+    let (mut series, mut found, mut patience) = (Series::default(), Tested::Unclear, MIN_WAIT);
     for _ in 0..TRIES {
         let result = returns(relay, tunnel, from, next_hop, patience).await;
         // Some relays end by FIN what they have refused.
-        if result == Err(Tested::Gone) && found.is_none() {
+        if result == Err(Tested::Gone) && found == Tested::Unclear {
             return Tested::Gone;
         }
         let sign = result.unwrap_or_default();
-        found = found.max(before.min(sign));
-        before = sign;
-        if let Some(sign) = found {
-            tunnel.loops.change(|watch| watch.tested(from, Tested::Back(sign), Instant::now()));
+        found = series.add(sign);
+        match found {
+            Tested::Proven(_) => break,
+            // Views tell it before it is proven.
+            Tested::Back(_) => tunnel.loops.change(|watch| watch.tested(from, found, Instant::now())),
+            Tested::Gone | Tested::Unclear => {}
         }
-        if is_loop(found) {
-            break;
-        }
-        if !is_loop(sign) {
+        if !matches!(sign, Some(Sign::Loop(_))) {
             // A host is busy. Or the other relay knows the loop already, and refuses us until the flows have ended that it has refused.
             sleep(2 * patience).await;
             if result.is_ok() {
@@ -139,11 +141,11 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
             }
         }
     }
-    found.map_or(Tested::Unclear, Tested::Back)
+    found
 }
 
-/// Returns the sign that a connection to `next_hop` comes back from `from`. It ends `patience` to twice that after it has come. `None`
-/// if the time was too short to tell.
+/// Returns the sign that a connection to `next_hop` comes back from `from`. It ends `patience` to some times that after it has come.
+/// `None` if the time was too short to tell.
 ///
 /// # Errors
 /// It does not come back, or it was refused.
@@ -177,7 +179,8 @@ async fn returns(
         return Err(Tested::Gone);
     }
     let has_ended = |flow: &Arc<Flow>| flow.has_passed_fin(Leg::Accept);
-    let Some(flow) = silent.echo(patience, flows, Silent::finish, has_ended).await? else {
+    let soon = patience / 2;
+    let Some(flow) = silent.echo(patience + random_of(2, soon)?, soon, flows, Silent::finish, has_ended).await? else {
         // A host answers FIN by FIN.
         silent.within(ROOM * patience, || false).await?;
         if !flows().iter().any(has_ended) {
@@ -188,30 +191,36 @@ async fn returns(
     };
     let own = flow.client_to().ok_or(Tested::Unclear)?;
     let was_reset = |flow: &Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
-    let echo = silent.echo(patience, || vec![flow.clone()], Silent::reset, was_reset).await?;
+    let wait = patience + random_of(RESET_CHANCES, soon)?;
+    let echo = silent.echo(wait, soon, || vec![flow.clone()], Silent::reset, was_reset).await?;
     Ok(Some(echo.map_or(Sign::Returns, |_| Sign::Loop(own))))
+}
+
+/// Returns a random time below `count` times `span`.
+fn random_of(count: u32, span: Duration) -> Result<Duration, Tested> {
+    let random = random::bytes().map_err(|_| Tested::Unclear)?;
+    Ok((count * span).mul_f64(f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX)))
 }
 
 /// A connection to the next hop that carries no byte. `None` once it was reset.
 struct Silent(Option<Stream>);
 
 impl Silent {
-    /// Waits for a random time, and then calls `end`. Returns the first of `flows` for which `is_echo` becomes true soon after that, and
+    /// Waits for `wait`, and then calls `end`. Returns the first of `flows` for which `is_echo` becomes true within `soon` after that, and
     /// not before.
     async fn echo(
         &mut self,
-        patience: Duration,
+        wait: Duration,
+        soon: Duration,
         flows: impl Fn() -> Vec<Arc<Flow>>,
         end: fn(&mut Silent),
         is_echo: impl Fn(&Arc<Flow>) -> bool,
     ) -> Result<Option<Arc<Flow>>, Tested> {
-        let [random] = random::bytes().map_err(|_| Tested::Unclear)?;
-        let wait = patience.mul_f64(1.0 + f64::from(random) / 256.0);
         self.within(wait, || false).await?;
         let mut flows = flows();
         flows.retain(|flow| !is_echo(flow));
         end(self);
-        self.within(wait / 2, || flows.iter().any(&is_echo)).await?;
+        self.within(soon, || flows.iter().any(&is_echo)).await?;
         Ok(flows.into_iter().find(is_echo))
     }
 
@@ -275,7 +284,7 @@ const BETWEEN_LOOKS_AT_FLOWS: Duration = Duration::from_secs(1);
 const TEST_TIME: Duration = Duration::from_secs(3);
 
 /// Maximum number of connections of a test.
-const TRIES: u32 = 8;
+const TRIES: u32 = 12;
 
 /// Time between two looks for a flow that comes back.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
