@@ -1,6 +1,6 @@
 //! Decides when a flow has made no progress for too long, and when the peer of a leg does not answer.
 
-use crate::silence::{LegLook, SETTLED};
+use crate::silence::LegLook;
 use std::time::{Duration, Instant};
 
 /// The progress of one flow since its last look. Progress is a byte moved into a socket, or an acknowledgement of a byte
@@ -53,6 +53,8 @@ pub struct Answers {
     acked: Option<u64>,
     /// Time of the last answer that a look has seen.
     came: Option<Instant>,
+    /// Time of the first of the looks without a break that saw an unanswered keepalive probe. One look may see a probe on its way.
+    probed: Option<Instant>,
 }
 
 /// Whether the peer of a leg has answered, by one look at the leg.
@@ -69,17 +71,21 @@ pub enum Answer {
 impl Answers {
     /// Returns the state of a leg that is looked at from `now` on.
     pub const fn begin(now: Instant) -> Answers {
-        Answers { since: now, acked: None, came: None }
+        Answers { since: now, acked: None, came: None, probed: None }
     }
 
-    /// Records that the leg gave bytes.
+    /// Records that the leg gave bytes that came just now.
     pub fn gave(&mut self, now: Instant) -> Answer {
         *self = Answers { came: Some(now), ..Answers::begin(now) };
         Answer::Came(now)
     }
 
-    /// Looks at the leg, which has given no byte since the last look.
+    /// Looks at the leg, which has given no byte since the last look, or old ones: its buffer may have been full before an outage, and
+    /// a slow reader empties it for minutes.
     pub fn look(&mut self, now: Instant, look: &LegLook) -> Answer {
+        if let Some(received) = now.checked_sub(look.since_received).filter(|received| *received > self.since) {
+            (self.since, self.came) = (received, self.came.max(Some(received)));
+        }
         let has_acked = self.acked.replace(look.acked_bytes).is_some_and(|acked| acked != look.acked_bytes);
         if has_acked {
             self.came = Some(now);
@@ -89,11 +95,12 @@ impl Answers {
         }
         // A window probe is no sign: the last one may have been sent a moment ago, and the one before 2 minutes ago.
         let is_probed = look.unanswered_probes > 0 && look.unacked_segments == 0 && look.unsent_bytes == 0;
-        let silent = look.since_sent.min(look.since_received);
-        match self.came {
-            _ if now - self.since >= (3 * look.rto()).max(MIN_STALL) => Answer::Missing(self.since),
-            _ if is_probed && silent >= SETTLED => Answer::Missing(now.checked_sub(silent).unwrap_or(now)),
-            Some(came) if now - came < MIN_STALL => Answer::Came(came),
+        self.probed = is_probed.then(|| self.probed.unwrap_or(now));
+        let due = (3 * look.rto()).max(MIN_STALL);
+        let missing = [Some(self.since), self.probed].into_iter().flatten().find(|since| now - *since >= due);
+        match (missing, self.came) {
+            (Some(since), _) => Answer::Missing(since),
+            (None, Some(came)) if now - came < MIN_STALL => Answer::Came(came),
             _ => Answer::None,
         }
     }
@@ -145,7 +152,8 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let ms = Duration::from_millis;
-        let flight = LegLook { unacked_segments: 9, peer_window: 1, acked_bytes: 5, rtt: ms(60), ..LegLook::default() };
+        let long_ago = LegLook { since_received: ms(99_000), ..LegLook::default() };
+        let flight = LegLook { unacked_segments: 9, peer_window: 1, acked_bytes: 5, rtt: ms(60), ..long_ago };
         let of = |looks: &[LegLook]| {
             let mut answers = Answers::begin(start);
             let all = looks.iter().zip(1..).map(|(look, second)| answers.look(at(second), look));
@@ -167,8 +175,17 @@ mod tests {
         let quiet = LegLook { since_sent: ms(9000), since_received: ms(8000), ..LegLook::default() };
         assert_eq!(of(&[quiet; 9]), [none; 9], "every probe was answered");
         let probed = LegLook { unanswered_probes: 1, ..quiet };
+        assert_eq!(of(&[probed; 5]), [none, none, none, missing(1), missing(1)]);
+        let under_way = [probed, probed, quiet, probed, probed, quiet, probed, probed, probed];
+        assert_eq!(of(&under_way), [none; 9], "looks saw probes whose answers were on their way");
+        let received = LegLook { since_received: ms(500), ..flight };
+        let came = Answer::Came(at(2) - ms(500));
+        assert_eq!(
+            of(&[flight, received, flight, flight, flight]),
+            [none, came, came, came, Answer::Missing(at(2) - ms(500))]
+        );
         let mut answers = Answers::begin(start);
-        assert_eq!(answers.look(at(20), &probed), missing(12));
+        assert_eq!([20, 21, 22, 23].map(|second| answers.look(at(second), &probed)), [none, none, none, missing(20)]);
         assert_eq!(answers.gave(at(21)), Answer::Came(at(21)));
         assert_eq!(answers.look(at(22), &flight), Answer::Came(at(21)), "counted from the last answer");
         assert_eq!(answers.look(at(24), &flight), missing(21));

@@ -65,8 +65,9 @@ struct Watched {
 /// A leg of such a flow.
 #[derive(Clone, Copy)]
 struct WatchedLeg {
-    /// Number of bytes that it has given, as of the last look. `None` before the first one: it may have given them long ago.
-    given: Option<u64>,
+    /// Number of bytes that it has given, and whether more waited for their reader, as of the last look. `None` before the first one: it
+    /// may have given them long ago.
+    given: Option<(u64, bool)>,
     /// Time of the next look in the kernel, even if it gives bytes.
     refresh: Option<Instant>,
     answers: Answers,
@@ -248,10 +249,12 @@ impl WatchedLeg {
         WatchedLeg { given: None, refresh: None, answers: Answers::begin(now), is_rare: false, answer: Answer::None }
     }
 
-    /// Whether the kernel has to be asked about `leg`. Not if its peer is alive, because it gives bytes, and takes some.
+    /// Whether the kernel has to be asked about `leg`. Not if its peer is alive, because it gives bytes, and takes some. If their reader
+    /// is slow, the bytes may have come long ago.
     fn needs_look(&mut self, flow: &Flow, leg: Leg, now: Instant) -> bool {
-        let given = flow.carried(leg);
-        let gives = self.given.replace(given).is_some_and(|before| before != given);
+        let (given, waits) = (flow.carried(leg), flow.is_blocked(leg));
+        let before = self.given.replace((given, waits));
+        let gives = !waits && before.is_some_and(|(before, waited)| before != given && !waited);
         self.answer = if gives { self.answers.gave(now) } else { Answer::None };
         let needs = !gives || flow.is_blocked(leg.other()) || self.refresh.is_none_or(|refresh| now >= refresh);
         if needs {
@@ -461,10 +464,8 @@ mod tests {
     #[tokio::test]
     async fn probes_become_rare_without_an_answer_and_are_as_before_after_one() {
         let Some(_) = rto::kernels() else { return println!("SKIP: before Linux 6.15 there is no TCP_RTO_MAX_MS") };
-        let (sweep, mut sweeper) = swept_here(silent);
-        let ((accept, _client), (dial, _server)) = (leg(), leg());
-        let _flow = flow(&sweep, &tunnel(), &accept, &dial);
-        let start = Instant::now();
+        let ((sweep, mut sweeper), (accept, _client), (dial, _server)) = (swept_here(silent), leg(), leg());
+        let (_flow, start) = (flow(&sweep, &tunnel(), &accept, &dial), Instant::now());
         let interval = row(Leg::Dial, "keepalive-interval").unwrap();
         let mut at = |seconds, look| {
             sweeper.looks.look = look;
@@ -482,14 +483,13 @@ mod tests {
     }
 
     /// Looks at a leg with bytes in flight that are never acknowledged.
-    fn in_the_dark(_: &Stream) -> Option<LegLook> {
-        Some(LegLook { unacked_segments: 1, peer_window: 1, acked_bytes: 7, ..LegLook::default() })
+    fn in_the_dark(leg: &Stream) -> Option<LegLook> {
+        Some(LegLook { unacked_segments: 1, acked_bytes: 7, ..answered(leg)? })
     }
 
     #[tokio::test]
     async fn a_next_hop_is_stalled_while_none_of_its_flows_has_an_answer() {
-        let (sweep, mut sweeper) = swept_here(in_the_dark);
-        let ((accept, _client), (dial, _server)) = (leg(), leg());
+        let ((sweep, mut sweeper), (accept, _client), (dial, _server)) = (swept_here(in_the_dark), leg(), leg());
         let hop = |port| longhaul_config::NextHop::new("192.0.2.1", port);
         let tunnel = Arc::new(Tunnel { to: vec![hop(1), hop(2)], ..tunnel() });
         let counters = Arc::<Counters>::default();
@@ -530,8 +530,13 @@ mod tests {
         sweep.registry.remove(&woken);
         drop(woken);
         assert_eq!(at(34), (Some(20), Some(20), None), "for as long as nobody has answered");
-        quiet.set_carried(Leg::Dial, 1);
-        assert_eq!([at(35).1, at(38).1], [None, Some(35)]);
+        let mut gave = |second, bytes, is_blocked| {
+            quiet.set_carried(Leg::Dial, bytes);
+            quiet.set_blocked(Leg::Dial, is_blocked);
+            at(second).1
+        };
+        assert_eq!([gave(35, 1, true), gave(36, 2, false)], [Some(20); 2], "its reader is slow: they came long ago");
+        assert_eq!([gave(37, 3, false), gave(40, 3, false)], [None, Some(37)]);
     }
 
     #[tokio::test]
