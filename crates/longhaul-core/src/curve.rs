@@ -159,7 +159,7 @@ impl Curve {
         let (from, until, goes_on) = (second, second + 1, true);
         match self.incidents.back_mut().filter(|last| last.until + JOINED_SECONDS >= second) {
             Some(last) => {
-                let worst = if health >= last.health { (health, part) } else { (last.health, last.part) };
+                let worst = if health > last.health { (health, part) } else { (last.health, last.part) };
                 *last = Incident { from: last.from, until, goes_on, health: worst.0, part: worst.1 };
             }
             None => push(&mut self.incidents, Incident { from, until, goes_on, health, part }, max),
@@ -397,9 +397,9 @@ mod tests {
         assert_eq!(last(102, None), (102, false, doubtful));
         // The next client.
         assert_eq!(last(112, Some(broken)), (113, true, broken));
-        assert_eq!(last(113, Some(other)), (114, true, other));
-        assert_eq!(last(114, Some(doubtful)), (115, true, other), "at worst");
-        assert_eq!(last(115, None), (115, false, other));
+        assert_eq!(last(113, Some(other)), (114, true, broken), "the first one is nearer to the cause");
+        assert_eq!(last(114, Some(doubtful)), (115, true, broken), "at worst");
+        assert_eq!(last(115, None), (115, false, broken));
         curve.add(126, up(1.0), Some(doubtful), ONE);
         assert_eq!(curve.incidents(Span::Day).count(), 2, "another one");
     }

@@ -58,7 +58,7 @@ pub enum Tested {
     Gone,
     /// They came back.
     Back(Sign),
-    /// So many came back to this address one after the other that it is no accident, and that no client can imitate it.
+    /// So many came back to this address one after the other that a client can hardly have imitated it.
     Proven(SocketAddr),
 }
 
@@ -111,8 +111,7 @@ impl Watch {
 
     /// Whether the refusal of a flow of `from` is to be told. Of each doubt only the first one is: a loop goes on until somebody mends it.
     pub fn tells_refusal(&mut self, from: IpAddr) -> bool {
-        let doubt = self.doubt.as_mut().filter(|doubt| doubt.from == from);
-        !doubt.is_some_and(|doubt| std::mem::replace(&mut doubt.is_told, true))
+        !self.doubt_about(from).is_some_and(|doubt| std::mem::replace(&mut doubt.is_told, true))
     }
 
     /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered. Returns whether somebody must test now whether they
@@ -140,15 +139,30 @@ impl Watch {
     pub fn tested(&mut self, from: IpAddr, result: Tested, now: Instant) {
         self.tested = Some((from, now));
         match result {
-            Tested::Unclear => {}
+            Tested::Unclear => self.keep_proof(from, now),
             Tested::Gone => self.clear(from, now),
-            Tested::Back(sign) => self.note(from, sign, now),
+            Tested::Back(sign) => {
+                self.note(from, sign, now);
+                if matches!(sign, Sign::Loop(_)) {
+                    self.keep_proof(from, now);
+                }
+            }
             Tested::Proven(own) => {
                 self.note(from, Sign::Loop(own), now);
-                let doubt = self.doubt.as_mut().filter(|doubt| doubt.from == from);
-                doubt.into_iter().for_each(|doubt| doubt.proven = Some(now));
+                self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some(now));
             }
         }
+    }
+
+    /// Lets a proof that holds hold longer: the limit refuses connections of tests, too, so that few are proofs again.
+    fn keep_proof(&mut self, from: IpAddr, now: Instant) {
+        if self.is_limited(from, now) {
+            self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some(now));
+        }
+    }
+
+    fn doubt_about(&mut self, from: IpAddr) -> Option<&mut Doubt> {
+        self.doubt.as_mut().filter(|doubt| doubt.from == from)
     }
 
     /// Ends the tests of `from`, whose flows are answered or have ended: the next suspicion begins others. Clients that half-close may
@@ -168,6 +182,9 @@ impl Watch {
         if self.doubt.as_ref().is_some_and(|doubt| doubt.from == from) {
             self.clear(from, now);
         }
+        if self.cleared.is_some_and(|(cleared, _)| cleared == from) {
+            self.cleared = Some((from, now));
+        }
         // Each answered flow comes here, mostly of a source that is known.
         if let Some((_, at)) = self.answered.iter_mut().find(|(answered, _)| *answered == from) {
             *at = now;
@@ -180,8 +197,8 @@ impl Watch {
         self.answered.push((from, now));
     }
 
-    /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: a test of the last minute has proved that they go round in a
-    /// loop. Many clients may be behind one relay, and one of them can imitate a loop on purpose: less than a proof does not limit the others.
+    /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: a test has proved that they go round in a loop, and no test of
+    /// the last minute speaks against it. Many clients may be behind one relay, and one of them can imitate a loop on purpose: less than a proof does not limit the others.
     pub fn is_limited(&self, from: IpAddr, now: Instant) -> bool {
         let doubt = self.current(now).filter(|doubt| doubt.from == from);
         let proven = doubt.and_then(|doubt| doubt.proven);
@@ -249,7 +266,7 @@ const PROVING: u32 = 5;
 /// Number of equal spans of time in which a reset may be sent. It must come back within one of them.
 pub const RESET_CHANCES: u32 = 8;
 
-/// Time for which a proof limits the flows of a source. In a loop, the next test comes seconds later.
+/// Time for which a proof limits the flows of a source, unless the next test speaks for it, too. That comes seconds later.
 const PROOF_LASTS: Duration = Duration::from_secs(60);
 
 /// Time by which a dial is delayed while its source is tested.
@@ -291,10 +308,11 @@ mod tests {
         watch.clear(OTHER, start);
         assert_eq!(watch.view(start + SECOND), doubt(SECOND));
         watch.clear(FROM, start);
-        watch.comes_from(FROM, start + SECOND);
-        assert_eq!(watch.view(start + SECOND), None, "it is a client that is answered");
-        watch.tested(FROM, Tested::Back(Sign::Returns), start + SECOND);
-        assert_eq!(watch.view(start + SECOND).unwrap().sign, Sign::Returns, "until it is none");
+        watch.answered(FROM, start + SECOND);
+        watch.comes_from(FROM, start + LIFETIME);
+        assert_eq!(watch.view(start + LIFETIME), None, "it is a client that is answered");
+        watch.tested(FROM, Tested::Back(Sign::Returns), start + LIFETIME);
+        assert_eq!(watch.view(start + LIFETIME).unwrap().sign, Sign::Returns, "until it is none");
     }
 
     #[test]
@@ -362,15 +380,20 @@ mod tests {
         assert_eq!(watch.sign(FROM, start), Some(back()));
         let limited = |watch: &Watch, from, after| watch.is_limited(from, start + after);
         assert!(limited(&watch, FROM, Duration::ZERO) && !limited(&watch, OTHER, Duration::ZERO));
-        watch.tested(FROM, Tested::Back(back()), start + SECOND);
-        watch.tested(FROM, Tested::Unclear, start + SECOND);
+        watch.tested(FROM, Tested::Back(Sign::Returns), start + SECOND);
         let almost = PROOF_LASTS - Duration::from_nanos(1);
         assert!(limited(&watch, FROM, almost) && !limited(&watch, FROM, PROOF_LASTS));
         assert!(watch.is_loop(FROM, start + PROOF_LASTS), "views tell it for longer");
         watch.tested(FROM, Tested::Proven(own), start + PROOF_LASTS);
         assert!(limited(&watch, FROM, PROOF_LASTS));
-        watch.answered(FROM, start + PROOF_LASTS);
-        assert!(!watch.is_loop(FROM, start + PROOF_LASTS), "nobody answers in a loop");
+        watch.tested(FROM, Tested::Unclear, start + PROOF_LASTS + SECOND);
+        watch.tested(FROM, Tested::Back(back()), start + PROOF_LASTS + 2 * SECOND);
+        assert!(limited(&watch, FROM, 2 * PROOF_LASTS + SECOND), "the limit refuses tests, too");
+        assert!(!limited(&watch, FROM, 2 * PROOF_LASTS + 2 * SECOND));
+        watch.tested(FROM, Tested::Unclear, start + 3 * PROOF_LASTS);
+        assert!(!limited(&watch, FROM, 3 * PROOF_LASTS), "what is over does not begin again");
+        watch.answered(FROM, start + 3 * PROOF_LASTS);
+        assert!(!watch.is_loop(FROM, start + 3 * PROOF_LASTS), "nobody answers in a loop");
     }
 
     #[test]

@@ -166,6 +166,8 @@ pub struct HopFacts {
     /// The relay that refuses the probes of its checks, and why, so that they see only the connection. `None` if they see all
     /// that they should.
     pub check_refusal: Option<Noted>,
+    /// Time for which its flows seem to come back. `None` if they do not, or if it is not known by which hop they do.
+    pub looped_for: Option<Duration>,
 }
 
 /// A reason in a few words, and the time since it was first given.

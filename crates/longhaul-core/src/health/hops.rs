@@ -81,6 +81,14 @@ const HOP_RULES: &[HopRule] = &[
         short: Some(|hop| format!("no answer to its flows for {}", stalled_for(hop))),
     },
     HopRule {
+        health: Health::Doubtful,
+        applies: |hop| hop.looped_for,
+        problem: None,
+        short: Some(|hop| {
+            format!("its flows come back, for {}", age(hop.looped_for.unwrap_or_default().as_secs_f64()))
+        }),
+    },
+    HopRule {
         health: Health::Broken,
         applies: |hop| outage(hop).filter(|(name, _)| !name.has_address).map(|(_, outage)| outage.age),
         problem: None,

@@ -18,7 +18,14 @@ fn noted(why: &str, seconds: f64) -> Option<Noted> {
 fn hop(next_hop: &str, state: Availability, failures: u32) -> HopFacts {
     let (age, failing_for) = (Duration::from_secs(60), (failures > 0).then_some(Duration::from_secs(5)));
     let choice = HopView { state, age, flows: 0, rtt: None, failures, failing_for, stalled_for: None };
-    HopFacts { next_hop: next_hop.into(), choice, last_failure: None, name: None, check_refusal: None }
+    HopFacts {
+        next_hop: next_hop.into(),
+        choice,
+        last_failure: None,
+        name: None,
+        check_refusal: None,
+        looped_for: None,
+    }
 }
 
 fn up(next_hop: &str) -> HopFacts {

@@ -226,7 +226,7 @@ fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, perm
     }
     tunnel.loops.change(|watch| watch.comes_from(from, now));
     // Flows from before the loop was known count, too.
-    let is_full = is_loop && relay.registry.newest(&tunnel.counters, from, MAX_LOOPED).len() == MAX_LOOPED;
+    let is_full = is_loop && tunnel.loops.newest(&relay.registry, from, MAX_LOOPED).len() == MAX_LOOPED;
     if !is_full && permit.note_next_hop(is_loop) {
         return false;
     }

@@ -12,7 +12,6 @@ use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::Tunnel;
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 /// The live flows of the process.
@@ -119,11 +118,10 @@ impl Registry {
         from
     }
 
-    /// Returns up to `max` of the newest live flows of the tunnel with these counters that `from` began, the newest first. Looks only
-    /// at the newest [`WINDOW`] flows of the process.
-    pub(crate) fn newest(&self, counters: &Arc<Counters>, from: IpAddr, max: usize) -> Vec<Arc<Flow>> {
-        let is_it = |flow: &&Arc<Flow>| Arc::ptr_eq(&flow.counters, counters) && flow.began_by(from);
-        lock(&self.lists).flows.values().rev().take(WINDOW).filter(is_it).take(max).cloned().collect()
+    /// Returns those of the flows with these numbers that are live, in the same order.
+    pub(crate) fn live(&self, numbers: &[u64]) -> Vec<Arc<Flow>> {
+        let lists = lock(&self.lists);
+        numbers.iter().filter_map(|number| lists.flows.get(number).cloned()).collect()
     }
 
     /// Returns the live flows of the process from number `from` on.
@@ -178,9 +176,6 @@ impl Registry {
         taken
     }
 }
-
-/// Number of the newest flows among which those of one source are looked for. That takes some microseconds.
-const WINDOW: usize = 64;
 
 /// Number of flows that a view takes from the map under one lock, which lasts some microseconds.
 const CHUNK: usize = 256;

@@ -19,7 +19,7 @@ use crate::reach::connect;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
-use longhaul_core::loops::{MAX_LOOPED, RESET_CHANCES, Series, Sign, Tested};
+use longhaul_core::loops::{MAX_LOOPED, RESET_CHANCES, Series, Sign, Tested, Watch};
 use longhaul_core::proxy_header;
 use longhaul_sys::splice;
 use socket2::SockRef;
@@ -40,8 +40,8 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
     if from.is_loopback() || !flow.began_by(from) {
         return None;
     }
-    let flows = tunnel.counters.flows_now.load(Relaxed);
-    if flow.number % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64 {
+    let (before, flows) = (tunnel.loops.begun(flow), tunnel.counters.flows_now.load(Relaxed));
+    if before % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64 {
         let is_unanswered = unanswered(relay, tunnel, from).is_some();
         if is_unanswered && tunnel.loops.change(|watch| watch.suspect(from, now)) {
             tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
@@ -59,17 +59,21 @@ pub(crate) fn ended(tunnel: &ServedTunnel, flow: &Flow) {
 }
 
 /// Whether an ended `flow` went round in a loop. Nobody waits for it: the flow of the client that began it is another one, and a probe
-/// tells what it found. The dials of a loop are ahead of the preface, so the probe's own flows do not show it.
+/// tells what it found. The dials of a loop are ahead of the preface, so the probe's own flows do not show it. A client may imitate a loop,
+/// so a flow that has carried bytes is quiet only if the loop is proven.
 pub(crate) fn went_round(tunnel: &ServedTunnel, flow: &Flow) -> bool {
     let from = flow.peer().ip().to_canonical();
+    let is_quiet = |watch: &Watch, now| {
+        watch.is_limited(from, now) || watch.is_loop(from, now) && flow.tally() == Tally::default()
+    };
     !flow.is_answered()
         && flow.began_by(from)
-        && tunnel.loops.suspecting().is_some_and(|watch| watch.is_loop(from, Instant::now()))
+        && tunnel.loops.suspecting().is_some_and(|watch| is_quiet(&watch, Instant::now()))
 }
 
 /// Returns the next hop of flows from `from`, if there are more of them than a loop may have, and none of the newest is answered.
 fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<SocketAddr> {
-    let newest = relay.registry.newest(&tunnel.counters, from, MAX_LOOPED + 1);
+    let newest = tunnel.loops.newest(&relay.registry, from, MAX_LOOPED + 1);
     let are_many = newest.len() > MAX_LOOPED && !newest.iter().any(|flow| flow.is_answered());
     newest.iter().find_map(|flow| flow.next_hop()).filter(|_| are_many).map(|(_, address)| address)
 }
@@ -120,6 +124,10 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, fro
 async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Tested {
     let (mut series, mut found, mut patience) = (Series::default(), Tested::Unclear, MIN_WAIT);
     for _ in 0..TRIES {
+        // What only FIN has shown ends with the flows that showed it.
+        if found == Tested::Back(Sign::Returns) && unanswered(relay, tunnel, from).is_none() {
+            break;
+        }
         let result = returns(relay, tunnel, from, next_hop, patience).await;
         // Some relays end by FIN what they have refused.
         if result == Err(Tested::Gone) && found == Tested::Unclear {
@@ -190,6 +198,7 @@ async fn returns(
         return Ok(None);
     };
     let own = flow.client_to().ok_or(Tested::Unclear)?;
+    let own = SocketAddr::new(own.ip().to_canonical(), own.port());
     let was_reset = |flow: &Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
     let wait = patience + random_of(RESET_CHANCES, soon)?;
     let echo = silent.echo(wait, soon, || vec![flow.clone()], Silent::reset, was_reset).await?;
@@ -256,9 +265,9 @@ impl Silent {
     }
 }
 
-/// The newest flows are looked at for each flow whose number is a multiple of this. So the look costs an ordinary flow next to nothing,
-/// and a loop has grown by few flows.
-const LOOK_EVERY: u64 = 8;
+/// The newest flows of a tunnel are looked at for each flow whose place is a multiple of this. So the look costs an ordinary flow next to
+/// nothing, and a loop has grown by few flows.
+const LOOK_EVERY: usize = 8;
 
 /// Minimum time before a test, and before each end of a connection.
 const MIN_WAIT: Duration = Duration::from_millis(100);

@@ -141,6 +141,7 @@ impl Hops {
                 last_failure: noted(&failures, &key),
                 name,
                 check_refusal: noted(&refusing, &key),
+                looped_for: None,
             }
         };
         tunnel.to.iter().zip(name_views).map(view).collect()

@@ -11,7 +11,7 @@ use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::Tunnel;
 use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, StalledClients, TunnelFacts, Wait};
-use longhaul_core::loops::Doubtful;
+use longhaul_core::loops::{Doubtful, Sign};
 use longhaul_sys::route::takes_foreign;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -171,11 +171,17 @@ impl Tunnels {
             let since = SystemTime::now().checked_sub(last.elapsed())?;
             Some(StalledClients { first: *clients.first()?, more: clients.len() - 1, since })
         });
+        let looped = tunnel.loops.suspecting().and_then(|watch| watch.view(Instant::now()));
+        let mut hops = hops.view(settings, &self.names, &stalled.hops);
+        // Of several hops, nobody knows which one leads back.
+        if let ([hop], Some(doubt)) = (&mut hops[..], looped.filter(|doubt| doubt.sign > Sign::NextHop)) {
+            hop.looped_for = Some(doubt.age);
+        }
         TunnelView {
             settings: settings.clone(),
             gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
-            looped: tunnel.loops.suspecting().and_then(|watch| watch.view(Instant::now())),
-            hops: hops.view(settings, &self.names, &stalled.hops),
+            looped,
+            hops,
             stalled_clients,
             waiting: waiting_clients.view(),
             data_problem: data_problem.view(),
@@ -190,11 +196,13 @@ impl Tunnels {
         let now = Instant::now();
         for tunnel in &*self.list() {
             let doubtful = tunnel.loops.suspecting().and_then(|watch| watch.view(now)).map(|doubt| doubt.from);
-            let is_answered = |from| {
-                let flows = self.registry.newest(&tunnel.counters, from, usize::MAX);
-                flows.iter().any(|flow| flow.is_answered())
-            };
-            if let Some(from) = doubtful.filter(|from| is_answered(*from)) {
+            let Some(from) = doubtful else { continue };
+            let mut is_answered = false;
+            self.registry.visit_all(|flow| {
+                is_answered |=
+                    Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began_by(from) && flow.is_answered();
+            });
+            if is_answered {
                 tunnel.loops.change(|watch| watch.answered(from, now));
             }
         }

@@ -247,6 +247,8 @@ fn print(text: &str) -> ExitCode {
 
 /// Exit code of wrong usage or configuration.
 const WRONG: u8 = 2;
+/// Exit code of a Nagios check that found something doubtful.
+const DOUBTFUL: u8 = 1;
 /// Exit code of a Nagios check that found something broken.
 const BROKEN: u8 = 2;
 /// Exit code of a Nagios check that cannot tell, and of `verify` without Nagios.

@@ -1,12 +1,12 @@
 //! `longhaul status`: the state of a running daemon, for people, for programs and for Nagios.
 
 use super::control::{Target, failed};
-use super::{BROKEN, UNKNOWN, print, systemd};
+use super::{BROKEN, DOUBTFUL, UNKNOWN, print, systemd};
 use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::figures::{FLOWS, Figure, HOPS, StatusColumn, TUNNELS, verify_state};
 use longhaul::admin::snapshot::{
-    FlowState, LegState, Problem, ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName,
+    FlowState, Health, LegState, Problem, ResourceState, Snapshot, TunnelState, VerifyState, VerifyStateName,
 };
 use longhaul::admin::verdict::{Verdict, Words};
 use longhaul::control::Phase;
@@ -26,7 +26,7 @@ pub(super) struct StatusFlags {
     json: bool,
     /// Print one line for Nagios
     ///
-    /// Exits with 0 if the daemon is ready. Exits with 2 if it is not or if there is no daemon: it does not accept connections, or
+    /// Exits with 0 if the daemon is ready, and with 1 if it is, but new flows of a tunnel may not be served. Exits with 2 if it is not or if there is no daemon: it does not accept connections, or
     /// a tunnel cannot serve new flows. Exits with 3 if that cannot be told, for example because of a missing right.
     #[arg(long, conflicts_with = "json")]
     nagios: bool,
@@ -72,7 +72,11 @@ fn nagios(answer: Result<Vec<u8>, NoAnswer>, target: &Target) -> (String, u8) {
     let more = more.replace('|', "/");
     match snapshot.phase {
         Phase::Serving => {
-            let (word, code) = if snapshot.ready { ("OK", 0) } else { ("CRITICAL", BROKEN) };
+            let (word, code) = match Verdict::of(&snapshot).health {
+                Health::Broken => ("CRITICAL", BROKEN),
+                Health::Doubtful | Health::Stalled => ("WARNING", DOUBTFUL),
+                Health::Good | Health::Waiting | Health::Unknown | Health::Failing => ("OK", 0),
+            };
             let tunnels = count(snapshot.tunnels.len(), "tunnel");
             (format!("{word} - {tunnels}, {}{more} | flows={flows}", count(flows, "flow")), code)
         }

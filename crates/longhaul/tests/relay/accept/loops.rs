@@ -113,6 +113,42 @@ fn a_ring_of_three_relays_is_named_by_each_and_other_tunnels_serve() {
     is_named_and_bounded(&VIRTUAL, "");
 }
 
+/// The newest flows of the process are those of the other tunnel.
+#[test]
+fn a_loop_is_named_beside_many_flows_of_another_tunnel() {
+    with_addresses(|| {
+        let (ports, server) = ([Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")], server());
+        let on = |host: usize| relay_on(host, VIRTUAL[host], VIRTUAL[1 - host], "", (&ports[host], &server));
+        let relays = [on(0), on(1)];
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut flows = VecDeque::new();
+                while !stop.load(Relaxed) {
+                    for port in &ports {
+                        flows.push_back((dial(port), accept(&server)));
+                    }
+                    flows.drain(..flows.len().saturating_sub(200));
+                }
+            });
+            // A client that is reset tries again, so a relay that was too late for the first flows has others.
+            scope.spawn(|| {
+                let entry = format!("{}:6000", VIRTUAL[0]).parse().unwrap();
+                while !stop.load(Relaxed) {
+                    let _ = dial_from("10.7.0.9", entry).map(|mut client| client.read(&mut [0]));
+                }
+            });
+            let is_named = || {
+                let is_loop = |text: &String| text.starts_with("flows go round in a loop: ");
+                relays.iter().all(|relay| problems(relay).iter().any(is_loop))
+            };
+            let named = std::panic::catch_unwind(|| wait_until("both name it", is_named));
+            stop.store(true, Relaxed);
+            named.unwrap();
+        });
+    });
+}
+
 #[test]
 fn a_loop_that_was_mended_is_over_without_a_client() {
     with_addresses(|| {
