@@ -32,8 +32,8 @@ struct Doubt {
     since: Instant,
     /// Time of the last connection or test that shows it.
     last: Instant,
-    /// Time of the last test that proved it.
-    proven: Option<Instant>,
+    /// Times of the first and of the last test that proved it.
+    proven: Option<(Instant, Instant)>,
     /// Whether a refusal was told.
     is_told: bool,
 }
@@ -60,6 +60,17 @@ pub enum Tested {
     Back(Sign),
     /// So many came back to this address one after the other that a client can hardly have imitated it.
     Proven(SocketAddr),
+}
+
+impl Tested {
+    /// Returns the sign that it shows.
+    pub fn sign(self) -> Option<Sign> {
+        match self {
+            Tested::Back(sign) => Some(sign),
+            Tested::Proven(own) => Some(Sign::Loop(own)),
+            Tested::Gone | Tested::Unclear => None,
+        }
+    }
 }
 
 /// What the connections of one test have shown so far, one after the other.
@@ -149,16 +160,23 @@ impl Watch {
             }
             Tested::Proven(own) => {
                 self.note(from, Sign::Loop(own), now);
-                self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some(now));
+                let first = self.proof(from, now).map_or(now, |(first, _)| first);
+                self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some((first, now)));
             }
         }
     }
 
     /// Lets a proof that holds hold longer: the limit refuses connections of tests, too, so that few are proofs again.
     fn keep_proof(&mut self, from: IpAddr, now: Instant) {
-        if self.is_limited(from, now) {
-            self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some(now));
+        if let Some((first, _)) = self.proof(from, now) {
+            self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some((first, now)));
         }
+    }
+
+    /// Returns the times of the first and of the last test that proved a loop, if no test of the last minute speaks against it.
+    fn proof(&self, from: IpAddr, now: Instant) -> Option<(Instant, Instant)> {
+        let proven = self.current(now).filter(|doubt| doubt.from == from)?.proven;
+        proven.filter(|(_, last)| now.saturating_duration_since(*last) < PROOF_LASTS)
     }
 
     fn doubt_about(&mut self, from: IpAddr) -> Option<&mut Doubt> {
@@ -198,11 +216,9 @@ impl Watch {
     }
 
     /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: a test has proved that they go round in a loop, and no test of
-    /// the last minute speaks against it. Many clients may be behind one relay, and one of them can imitate a loop on purpose: less than a proof does not limit the others.
+    /// the last minute speaks against it. The other relay has had time to find it, too: later, most of its tests would be refused here. Many clients may be behind one relay, and one of them can imitate a loop on purpose: less than a proof does not limit the others.
     pub fn is_limited(&self, from: IpAddr, now: Instant) -> bool {
-        let doubt = self.current(now).filter(|doubt| doubt.from == from);
-        let proven = doubt.and_then(|doubt| doubt.proven);
-        proven.is_some_and(|proven| now.saturating_duration_since(proven) < PROOF_LASTS)
+        self.proof(from, now).is_some_and(|(first, _)| now.saturating_duration_since(first) >= GRACE)
     }
 
     /// Returns the sign that flows of `from` are the tunnel's own.
@@ -258,6 +274,9 @@ const ANSWERING: Duration = Duration::from_millis(100);
 
 /// Maximum number of answered sources that are remembered.
 const MAX_ANSWERED: usize = 64;
+
+/// Time from the first proof of a loop to the limit of its flows. Dials are slowed meanwhile.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Number of connections in a row that prove a loop. A client that opens and resets many connections hits the time of a reset once in
 /// [`RESET_CHANCES`] connections, and so five in a row once in 32,768.
@@ -379,13 +398,14 @@ mod tests {
         watch.tested(FROM, Tested::Proven(own), start);
         assert_eq!(watch.sign(FROM, start), Some(back()));
         let limited = |watch: &Watch, from, after| watch.is_limited(from, start + after);
-        assert!(limited(&watch, FROM, Duration::ZERO) && !limited(&watch, OTHER, Duration::ZERO));
+        assert!(!limited(&watch, FROM, Duration::ZERO), "the other relay needs a moment");
+        assert!(limited(&watch, FROM, GRACE) && !limited(&watch, OTHER, GRACE));
         watch.tested(FROM, Tested::Back(Sign::Returns), start + SECOND);
         let almost = PROOF_LASTS - Duration::from_nanos(1);
         assert!(limited(&watch, FROM, almost) && !limited(&watch, FROM, PROOF_LASTS));
         assert!(watch.is_loop(FROM, start + PROOF_LASTS), "views tell it for longer");
         watch.tested(FROM, Tested::Proven(own), start + PROOF_LASTS);
-        assert!(limited(&watch, FROM, PROOF_LASTS));
+        assert!(limited(&watch, FROM, PROOF_LASTS + GRACE));
         watch.tested(FROM, Tested::Unclear, start + PROOF_LASTS + SECOND);
         watch.tested(FROM, Tested::Back(back()), start + PROOF_LASTS + 2 * SECOND);
         assert!(limited(&watch, FROM, 2 * PROOF_LASTS + SECOND), "the limit refuses tests, too");

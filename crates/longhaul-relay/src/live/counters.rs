@@ -223,7 +223,7 @@ impl Counters {
             How::Failed(..) => &counters.leg_failed,
             How::DialFailed => &counters.dials_failed,
             How::HalfOpenTooLong => &counters.half_open_too_long,
-            How::Cut | How::Killed => &counters.cut,
+            How::Cut | How::Killed | How::Unanswered => &counters.cut,
             How::ProbeRefused => &counters.refused_probe_flows,
         });
         if how != How::Finished {
@@ -259,6 +259,7 @@ mod tests {
             How::HalfOpenTooLong,
             How::Cut,
             How::Killed,
+            How::Unanswered,
             How::ProbeRefused,
         ];
         [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how));

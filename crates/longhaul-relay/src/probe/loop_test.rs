@@ -7,7 +7,9 @@
 //! ```
 //! Each end is sent after a random time. Many clients that close without a byte may still look like the FIN, and so that alone is a
 //! doubt. Only five resets in a row are a proof, because a client may imitate one. A test sends no byte: a final host gets FIN, as from a client that gives up, and RST behind that only if it
-//! has not answered and a flow of the source ended meanwhile.
+//! has not answered and another flow ended meanwhile.
+//!
+//! In a full tunnel no connection can come back. Then flows that nobody answers are reset instead: does another flow end by that?
 
 use crate::leg::closing::linger_off;
 use crate::leg::stream::Stream;
@@ -44,7 +46,8 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
     if before % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64 {
         let is_unanswered = unanswered(relay, tunnel, from).is_some();
         if is_unanswered && tunnel.loops.change(|watch| watch.suspect(from, now)) {
-            tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
+            let first = flow.number.saturating_sub(MUCH_EARLIER);
+            tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from, first));
         }
     }
     tunnel.loops.suspecting()?.slowed_by(from, now)
@@ -80,29 +83,38 @@ fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<Sock
 
 /// Tests whether the flows of `from` come back, and again later, while nobody answers them. The flows of a loop end by their refusals,
 /// so it is tested without them, and is over soon after it was mended.
-async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, from: IpAddr) {
+async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut from: IpAddr, first: u64) {
     let is_served = || relay.tunnels.list().iter().any(|served| Arc::ptr_eq(&served.loops, &tunnel.loops));
-    let is_loop = || tunnel.loops.suspecting().is_some_and(|watch| watch.is_loop(from, Instant::now()));
+    let watch_says = |says: fn(&Watch, IpAddr, Instant) -> bool, from| {
+        tunnel.loops.suspecting().is_some_and(|watch| says(&watch, from, Instant::now()))
+    };
     let (mut told, mut tested) = (None, None);
     let mut due = Instant::now() + MIN_WAIT; // in which most servers answer
     while is_served() {
         let left = due.saturating_duration_since(Instant::now());
         sleep(left.min(BETWEEN_LOOKS_AT_FLOWS)).await;
-        let Some(next_hop) = unanswered(&relay, &tunnel, from).or(tested.filter(|_| is_loop())) else { break };
+        let is_loop = watch_says(Watch::is_loop, from);
+        let Some(next_hop) = unanswered(&relay, &tunnel, from).or(tested.filter(|_| is_loop)) else { break };
         if left > BETWEEN_LOOKS_AT_FLOWS {
             continue;
         }
-        let result = test(&relay, &tunnel, from, next_hop).await;
-        tunnel.loops.change(|watch| watch.tested(from, result, Instant::now()));
-        let sign = match result {
-            Tested::Back(sign) => Some(sign),
-            Tested::Proven(own) => Some(Sign::Loop(own)),
-            Tested::Gone | Tested::Unclear => None,
+        let has_room = tunnel.has_room();
+        let (result, source) = match has_room {
+            true => test(&relay, &tunnel, from, next_hop).await,
+            false => test_full(&relay, &tunnel, from, first).await,
         };
+        // If the tunnel has become full meanwhile, nothing could come.
+        let result = if result == Tested::Gone && has_room && !tunnel.has_room() { Tested::Unclear } else { result };
+        tunnel.loops.change(|watch| watch.tested(source, result, Instant::now()));
+        let sign = result.sign();
+        // They came back from another one: the flows of a client go round, too.
+        if sign.is_some() {
+            from = source;
+        }
         // One test may find less than the one before, such as when the other relay refuses it.
         if sign > told {
             told = sign;
-            let is_certain = is_loop();
+            let is_certain = watch_says(Watch::is_limited, from);
             warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
                 "flows seem to come back to the tunnel: do two relays lead to each other?");
         }
@@ -120,25 +132,30 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, fro
     tunnel.loops.change(|watch| watch.rest(from));
 }
 
-/// Tests whether connections to `next_hop` come back from `from`, one after the other, until that is proven.
-async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> Tested {
-    let (mut series, mut found, mut patience) = (Series::default(), Tested::Unclear, MIN_WAIT);
+/// Tests whether connections to `next_hop` come back, one after the other, until that is proven. Returns also from whom: from `from`, or
+/// from the source that it found.
+async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> (Tested, IpAddr) {
+    let (mut series, mut found, mut patience, mut source) = (Series::default(), Tested::Unclear, MIN_WAIT, from);
     for _ in 0..TRIES {
         // What only FIN has shown ends with the flows that showed it.
-        if found == Tested::Back(Sign::Returns) && unanswered(relay, tunnel, from).is_none() {
+        if found == Tested::Back(Sign::Returns) && unanswered(relay, tunnel, source).is_none() {
             break;
         }
-        let result = returns(relay, tunnel, from, next_hop, patience).await;
+        let result = returns(relay, tunnel, next_hop, patience).await;
         // Some relays end by FIN what they have refused.
         if result == Err(Tested::Gone) && found == Tested::Unclear {
-            return Tested::Gone;
+            return (Tested::Gone, from);
         }
-        let sign = result.unwrap_or_default();
+        let echo = result.unwrap_or_default();
+        if let Some((_, other)) = echo.filter(|(_, other)| *other != source) {
+            (series, source) = (Series::default(), other);
+        }
+        let sign = echo.map(|(sign, _)| sign);
         found = series.add(sign);
         match found {
             Tested::Proven(_) => break,
             // Views tell it before it is proven.
-            Tested::Back(_) => tunnel.loops.change(|watch| watch.tested(from, found, Instant::now())),
+            Tested::Back(_) => tunnel.loops.change(|watch| watch.tested(source, found, Instant::now())),
             Tested::Gone | Tested::Unclear => {}
         }
         if !matches!(sign, Some(Sign::Loop(_))) {
@@ -149,10 +166,72 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
             }
         }
     }
-    found
+    (found, source)
 }
 
-/// Returns the sign that a connection to `next_hop` comes back from `from`. It ends `patience` to some times that after it has come.
+/// The same in a full tunnel: resets flows that nobody answers, the oldest first from number `first` on, until that proves a loop or not.
+/// A proven loop ends.
+async fn test_full(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, first: u64) -> (Tested, IpAddr) {
+    let (mut series, mut source, mut misses) = (Series::default(), from, 0);
+    let is_open = |flow: &Arc<Flow>| flow.how().is_none() && !flow.is_answered();
+    while misses < MAX_MISSES {
+        let is_one =
+            |flow: &Arc<Flow>| Arc::ptr_eq(&flow.counters, &tunnel.counters) && is_open(flow) && is_outside(flow);
+        let mut others = relay.registry.since(first);
+        others.retain(is_one);
+        if others.len() <= MAX_LOOPED {
+            break;
+        }
+        let oldest = others.remove(0);
+        let Ok(wait) = random_of(RESET_CHANCES, SOON_IN_FULL) else { break };
+        sleep(MIN_WAIT + wait).await;
+        others.retain(is_open);
+        relay.registry.cut_unanswered(&oldest);
+        let end = Instant::now() + SOON_IN_FULL;
+        let was_reset = |flow: &&Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
+        while Instant::now() < end && !others.iter().any(|flow| was_reset(&flow)) {
+            sleep(BETWEEN_LOOKS).await;
+        }
+        let Some(other) = others.iter().find(was_reset).map(|flow| source_of(flow)) else {
+            misses += 1;
+            series = Series::default();
+            continue;
+        };
+        if other != source {
+            (series, source) = (Series::default(), other);
+        }
+        // The leg of the flow that was reset is closed.
+        let own = others.iter().filter(|flow| source_of(flow) == other).find_map(|flow| own_address(flow));
+        let found = series.add(Some(Sign::Loop(own.unwrap_or(tunnel.settings.listen))));
+        tunnel.loops.change(|watch| watch.tested(source, found, Instant::now()));
+        if matches!(found, Tested::Proven(_)) {
+            relay.registry.visit_all(|flow| {
+                if Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began_by(source) && is_open(flow) {
+                    relay.registry.cut_unanswered(flow);
+                }
+            });
+            return (found, source);
+        }
+    }
+    (Tested::Gone, from)
+}
+
+/// Whether a host elsewhere began `flow`.
+fn is_outside(flow: &Flow) -> bool {
+    let from = source_of(flow);
+    !from.is_loopback() && flow.began_by(from)
+}
+
+fn source_of(flow: &Flow) -> IpAddr {
+    flow.peer().ip().to_canonical()
+}
+
+/// Returns the address of the tunnel to which the client of `flow` connected.
+fn own_address(flow: &Flow) -> Option<SocketAddr> {
+    flow.client_to().map(|own| SocketAddr::new(own.ip().to_canonical(), own.port()))
+}
+
+/// Returns the sign that a connection to `next_hop` comes back, and from whom. It ends `patience` to some times that after it has come.
 /// `None` if the time was too short to tell.
 ///
 /// # Errors
@@ -160,10 +239,9 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
 async fn returns(
     relay: &Relay,
     tunnel: &ServedTunnel,
-    from: IpAddr,
     next_hop: SocketAddr,
     patience: Duration,
-) -> Result<Option<Sign>, Tested> {
+) -> Result<Option<(Sign, IpAddr)>, Tested> {
     let _spare = tunnel.spare().ok_or(Tested::Unclear)?;
     let (last, began) = (relay.registry.last(), Instant::now());
     let (stream, _) = connect::begin(relay, &tunnel.settings, next_hop, &[]).map_err(|_| Tested::Unclear)?;
@@ -178,8 +256,9 @@ async fn returns(
     let mut silent = Silent(Some(stream));
     // The oldest first.
     let flows = || -> Vec<Arc<Flow>> {
-        let is_silent = |flow: &Arc<Flow>| flow.began_by(from) && flow.tally() == Tally::default();
-        let is_of_tunnel = |flow: &Arc<Flow>| Arc::ptr_eq(&flow.counters, &tunnel.counters);
+        // A relay on the way may have put a header before the bytes that do not come.
+        let is_silent = |flow: &Arc<Flow>| flow.tally().down == 0 && flow.tally().up <= HEADERS;
+        let is_of_tunnel = |flow: &Arc<Flow>| Arc::ptr_eq(&flow.counters, &tunnel.counters) && is_outside(flow);
         let flows = relay.registry.since(last + 1).into_iter();
         flows.filter(|flow| is_of_tunnel(flow) && is_silent(flow)).collect()
     };
@@ -197,12 +276,11 @@ async fn returns(
         silent.reset();
         return Ok(None);
     };
-    let own = flow.client_to().ok_or(Tested::Unclear)?;
-    let own = SocketAddr::new(own.ip().to_canonical(), own.port());
+    let own = own_address(&flow).ok_or(Tested::Unclear)?;
     let was_reset = |flow: &Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
     let wait = patience + random_of(RESET_CHANCES, soon)?;
     let echo = silent.echo(wait, soon, || vec![flow.clone()], Silent::reset, was_reset).await?;
-    Ok(Some(echo.map_or(Sign::Returns, |_| Sign::Loop(own))))
+    Ok(Some((echo.map_or(Sign::Returns, |_| Sign::Loop(own)), source_of(&flow))))
 }
 
 /// Returns a random time below `count` times `span`.
@@ -291,6 +369,20 @@ const BETWEEN_LOOKS_AT_FLOWS: Duration = Duration::from_secs(1);
 /// Maximum time until a connection is made, and until it has come back. Between relays in one site it takes 20 ms, and between sites some
 /// round trips.
 const TEST_TIME: Duration = Duration::from_secs(3);
+
+/// Maximum number of bytes of the headers that relays on the way put before a connection of a test: some of version 1 or 2 of the PROXY
+/// protocol, of up to 107 bytes.
+const HEADERS: u64 = 512;
+
+/// Number of flows of the process before the suspicion that may be part of the loop, too. Older ones are none, such as those that only send
+/// for days.
+const MUCH_EARLIER: u64 = 100;
+
+/// Number of flows in a full tunnel whose reset ends no other, after which it is no loop.
+const MAX_MISSES: u32 = 2;
+
+/// Time within which a reset goes round among relays that are full, and so busy.
+const SOON_IN_FULL: Duration = Duration::from_millis(200);
 
 /// Maximum number of connections of a test.
 const TRIES: u32 = 12;

@@ -78,7 +78,7 @@ fn assert_doubtful(admin: &Watched, problem: &str) {
     let found = &admin.status()["problems"][0];
     assert_eq!((&found["doubtful"], &found["fatal"]), (&true.into(), &false.into()));
     assert!(admin.get("/readyz").1.starts_with(&format!("ready\ntunnel one, {problem}")));
-    assert_eq!(admin.command(&["status", "--nagios"]).status.code(), Some(0));
+    assert_eq!(admin.command(&["status", "--nagios"]).status.code(), Some(1));
 }
 
 #[test]
