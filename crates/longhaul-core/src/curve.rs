@@ -40,7 +40,7 @@ pub struct Incident {
     pub goes_on: bool,
     /// The worst health of the tunnel in this time.
     pub health: Health,
-    /// The part that did not work then, such as `WAN`: the last one with that health.
+    /// The part that did not work then, such as `WAN`: the first one with that health.
     pub part: &'static str,
 }
 

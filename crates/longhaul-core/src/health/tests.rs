@@ -388,6 +388,8 @@ fn flows_that_may_come_back_are_doubtful_and_the_problem_says_how_that_shows() {
         assert_eq!((health, since), (Health::Doubtful, at(NOW - 7)));
         text
     };
+    let back = HopFacts { looped_for: Some(Duration::from_secs(7)), ..up("10.20.20.20:6000") };
+    assert_eq!((of_hop(&back), failure(&back)), (Health::Doubtful, Some("its flows come back, for 7s".into())));
     let of_address = "10.20.20.20 is this tunnel's next hop, and connects to it: does its `to` lead back here?";
     assert_eq!(said(Sign::NextHop), of_address);
     let of_test = "a connection to the next hop came back from 10.20.20.20: does its `to` lead back here?";

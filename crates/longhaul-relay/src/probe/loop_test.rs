@@ -112,9 +112,10 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
             from = source;
         }
         // One test may find less than the one before, such as when the other relay refuses it.
-        if sign > told {
-            told = sign;
-            let is_certain = watch_says(Watch::is_limited, from);
+        let is_certain = matches!(result, Tested::Proven(_));
+        let news = sign.map(|_| is_certain);
+        if news > told {
+            told = news;
             warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
                 "flows seem to come back to the tunnel: do two relays lead to each other?");
         }
@@ -172,48 +173,75 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
 /// The same in a full tunnel: resets flows that nobody answers, the oldest first from number `first` on, until that proves a loop or not.
 /// A proven loop ends.
 async fn test_full(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, first: u64) -> (Tested, IpAddr) {
-    let (mut series, mut source, mut misses) = (Series::default(), from, 0);
-    let is_open = |flow: &Arc<Flow>| flow.how().is_none() && !flow.is_answered();
-    while misses < MAX_MISSES {
-        let is_one =
-            |flow: &Arc<Flow>| Arc::ptr_eq(&flow.counters, &tunnel.counters) && is_open(flow) && is_outside(flow);
-        let mut others = relay.registry.since(first);
-        others.retain(is_one);
-        if others.len() <= MAX_LOOPED {
-            break;
-        }
-        let oldest = others.remove(0);
-        let Ok(wait) = random_of(RESET_CHANCES, SOON_IN_FULL) else { break };
-        sleep(MIN_WAIT + wait).await;
-        others.retain(is_open);
-        relay.registry.cut_unanswered(&oldest);
-        let end = Instant::now() + SOON_IN_FULL;
-        let was_reset = |flow: &&Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
-        while Instant::now() < end && !others.iter().any(|flow| was_reset(&flow)) {
-            sleep(BETWEEN_LOOKS).await;
-        }
-        let Some(other) = others.iter().find(was_reset).map(|flow| source_of(flow)) else {
-            misses += 1;
-            series = Series::default();
-            continue;
-        };
-        if other != source {
-            (series, source) = (Series::default(), other);
-        }
-        // The leg of the flow that was reset is closed.
-        let own = others.iter().filter(|flow| source_of(flow) == other).find_map(|flow| own_address(flow));
-        let found = series.add(Some(Sign::Loop(own.unwrap_or(tunnel.settings.listen))));
-        tunnel.loops.change(|watch| watch.tested(source, found, Instant::now()));
-        if matches!(found, Tested::Proven(_)) {
-            relay.registry.visit_all(|flow| {
-                if Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began_by(source) && is_open(flow) {
-                    relay.registry.cut_unanswered(flow);
+    let (mut series, mut found, mut source, mut misses) = (Series::default(), Tested::Unclear, from, 0);
+    for _ in 0..TRIES_IN_FULL {
+        match cut_one(relay, tunnel, first).await {
+            // A chain has ended, and the next one grows. Or others end by themselves.
+            None => continue,
+            Some(Some((other, own))) if other == source || found == Tested::Unclear => {
+                if other != source {
+                    (series, source) = (Series::default(), other);
                 }
+                found = series.add(Some(Sign::Loop(own)));
+                tunnel.loops.change(|watch| watch.tested(source, found, Instant::now()));
+            }
+            Some(_) => (series, misses) = (Series::default(), misses + 1),
+        }
+        if matches!(found, Tested::Proven(_)) {
+            silent_flows(relay, tunnel, first).iter().filter(|flow| source_of(flow) == source).for_each(|flow| {
+                relay.registry.cut_unanswered(flow);
             });
             return (found, source);
         }
+        if misses == MAX_MISSES {
+            break;
+        }
     }
-    (Tested::Gone, from)
+    // What was found once, another test must find again.
+    let is_none = found == Tested::Unclear && misses == MAX_MISSES;
+    if is_none { (Tested::Gone, from) } else { (found, source) }
+}
+
+/// Resets the oldest silent flow at a random time. Returns the source of another flow that was reset soon after that, and the address that
+/// it came to; the inner `None` if there is none. The outer `None` if nothing was reset: too few flows are silent, or some end by themselves.
+async fn cut_one(relay: &Relay, tunnel: &ServedTunnel, first: u64) -> Option<Option<(IpAddr, SocketAddr)>> {
+    sleep(MIN_WAIT + random_of(RESET_CHANCES, SOON_IN_FULL).ok()?).await;
+    let mut others = silent_flows(relay, tunnel, first);
+    if others.len() <= MAX_LOOPED || tunnel.has_room() {
+        return None;
+    }
+    sleep(CALM).await;
+    let was_reset = |flow: &&Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
+    let oldest = others.remove(0);
+    if !is_silent(&oldest) || others.iter().any(|flow| was_reset(&flow)) {
+        return None;
+    }
+    others.retain(is_silent);
+    relay.registry.cut_unanswered(&oldest);
+    let end = Instant::now() + SOON_IN_FULL;
+    while Instant::now() < end && !others.iter().any(|flow| was_reset(&flow)) {
+        sleep(BETWEEN_LOOKS).await;
+    }
+    let source = others.iter().find(was_reset).map(|flow| source_of(flow));
+    // The leg of the flow that was reset is closed.
+    let of_source =
+        |source| others.iter().filter(move |flow| source_of(flow) == source).find_map(|flow| own_address(flow));
+    Some(source.map(|source| (source, of_source(source).unwrap_or(tunnel.settings.listen))))
+}
+
+/// Returns the silent flows of the tunnel from number `first` on, the oldest first.
+fn silent_flows(relay: &Relay, tunnel: &ServedTunnel, first: u64) -> Vec<Arc<Flow>> {
+    let mut flows = relay.registry.since(first);
+    flows.retain(|flow| {
+        let is_young = flow.began.elapsed() < OLDEST_IN_FULL;
+        Arc::ptr_eq(&flow.counters, &tunnel.counters) && is_young && is_outside(flow) && is_silent(flow)
+    });
+    flows
+}
+
+/// Whether a live flow has had no answer, and no more bytes than a request.
+fn is_silent(flow: &Arc<Flow>) -> bool {
+    flow.how().is_none() && !flow.is_probe() && flow.tally().down == 0 && flow.tally().up <= REQUEST
 }
 
 /// Whether a host elsewhere began `flow`.
@@ -378,8 +406,20 @@ const HEADERS: u64 = 512;
 /// for days.
 const MUCH_EARLIER: u64 = 100;
 
-/// Number of flows in a full tunnel whose reset ends no other, after which it is no loop.
+/// Maximum number of flows that a test in a full tunnel resets, or waits for.
+const TRIES_IN_FULL: u32 = 24;
+
+/// Number of flows in a full tunnel whose reset ends no other, after which a test ends.
 const MAX_MISSES: u32 = 2;
+
+/// Time before such a reset in which no other flow may be reset: then it is no accident that one is within a third of that time.
+const CALM: Duration = Duration::from_millis(600);
+
+/// Age up to which a flow may be one of a loop that has just filled the tunnel.
+const OLDEST_IN_FULL: Duration = Duration::from_secs(600);
+
+/// Maximum number of bytes that a flow without an answer has got from its client.
+const REQUEST: u64 = 4096;
 
 /// Time within which a reset goes round among relays that are full, and so busy.
 const SOON_IN_FULL: Duration = Duration::from_millis(200);

@@ -199,8 +199,9 @@ impl Tunnels {
             let Some(from) = doubtful else { continue };
             let mut is_answered = false;
             self.registry.visit_all(|flow| {
-                is_answered |=
-                    Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began_by(from) && flow.is_answered();
+                // A flow from before a reload may lead elsewhere.
+                let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.tunnel.to == tunnel.settings.to;
+                is_answered |= is_here && flow.began_by(from) && flow.is_answered();
             });
             if is_answered {
                 tunnel.loops.change(|watch| watch.answered(from, now));
