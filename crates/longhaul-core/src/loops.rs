@@ -34,6 +34,8 @@ struct Doubt {
     last: Instant,
     /// Times of the first and of the last test that proved it.
     proven: Option<(Instant, Instant)>,
+    /// Whether the last test found that nothing comes back.
+    is_denied: bool,
     /// Whether a refusal was told.
     is_told: bool,
 }
@@ -151,6 +153,12 @@ impl Watch {
         self.tested = Some((from, now));
         match result {
             Tested::Unclear => self.keep_proof(from, now),
+            // Of a proven loop, two must say so: in a busy one, a connection may wait in a queue for longer than a test.
+            Tested::Gone
+                if self.proof(from, now).is_some() && !self.doubt_about(from).is_some_and(|doubt| doubt.is_denied) =>
+            {
+                self.doubt_about(from).into_iter().for_each(|doubt| doubt.is_denied = true);
+            }
             Tested::Gone => self.clear(from, now),
             Tested::Back(sign) => {
                 self.note(from, sign, now);
@@ -253,11 +261,15 @@ impl Watch {
         self.cleared = self.cleared.filter(|(cleared, _)| *cleared != from);
         match self.current(now).cloned() {
             Some(doubt) if doubt.from == from => {
-                self.doubt = Some(Doubt { sign: doubt.sign.max(sign), last: now, ..doubt });
+                let is_denied = doubt.is_denied && !matches!(sign, Sign::Loop(_));
+                self.doubt = Some(Doubt { sign: doubt.sign.max(sign), last: now, is_denied, ..doubt });
             }
             // Another source does not hide a loop.
             Some(doubt) if doubt.sign > sign => {}
-            _ => self.doubt = Some(Doubt { from, sign, since: now, last: now, proven: None, is_told: false }),
+            _ => {
+                self.doubt =
+                    Some(Doubt { from, sign, since: now, last: now, proven: None, is_denied: false, is_told: false })
+            }
         }
     }
 
@@ -412,6 +424,18 @@ mod tests {
         assert!(!limited(&watch, FROM, 2 * PROOF_LASTS + 2 * SECOND));
         watch.tested(FROM, Tested::Unclear, start + 3 * PROOF_LASTS);
         assert!(!limited(&watch, FROM, 3 * PROOF_LASTS), "what is over does not begin again");
+        watch.tested(FROM, Tested::Proven(own), start + 3 * PROOF_LASTS);
+        let mut named_after = |result| {
+            watch.tested(FROM, result, start + 3 * PROOF_LASTS);
+            watch.is_loop(FROM, start + 3 * PROOF_LASTS)
+        };
+        assert_eq!(
+            [Tested::Gone, Tested::Back(back()), Tested::Gone].map(&mut named_after),
+            [true; 3],
+            "one may be late"
+        );
+        assert!(!named_after(Tested::Gone), "two in a row");
+        watch.tested(FROM, Tested::Proven(own), start + 3 * PROOF_LASTS);
         watch.answered(FROM, start + 3 * PROOF_LASTS);
         assert!(!watch.is_loop(FROM, start + 3 * PROOF_LASTS), "nobody answers in a loop");
     }

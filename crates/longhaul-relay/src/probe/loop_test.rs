@@ -98,13 +98,14 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         if left > BETWEEN_LOOKS_AT_FLOWS {
             continue;
         }
-        let has_room = tunnel.has_room();
-        let (result, source) = match has_room {
+        let is_full = || !tunnel.has_room() || tunnel.has_waiting_client();
+        let was_full = is_full();
+        let (result, source) = match !was_full {
             true => test(&relay, &tunnel, from, next_hop).await,
             false => test_full(&relay, &tunnel, from, first).await,
         };
         // If the tunnel has become full meanwhile, nothing could come.
-        let result = if result == Tested::Gone && has_room && !tunnel.has_room() { Tested::Unclear } else { result };
+        let result = if result == Tested::Gone && !was_full && is_full() { Tested::Unclear } else { result };
         tunnel.loops.change(|watch| watch.tested(source, result, Instant::now()));
         let sign = result.sign();
         // They came back from another one: the flows of a client go round, too.
@@ -125,6 +126,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         tested = Some(next_hop);
         due = Instant::now()
             + match result {
+                Tested::Gone if watch_says(Watch::is_loop, from) => WHILE_IN_DOUBT,
                 Tested::Gone => BEFORE_NEXT_TEST,
                 Tested::Unclear => AFTER_UNCLEAR,
                 Tested::Back(_) | Tested::Proven(_) => WHILE_IN_DOUBT,
@@ -176,13 +178,16 @@ async fn test_full(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, first: u6
     let (mut series, mut found, mut source, mut misses) = (Series::default(), Tested::Unclear, from, 0);
     for _ in 0..TRIES_IN_FULL {
         match cut_one(relay, tunnel, first).await {
-            // A chain has ended, and the next one grows. Or others end by themselves.
-            None => continue,
+            // A chain has ended, and the next one grows. Or others end by themselves, and so what came before may be accidents.
+            None => {
+                series = Series::default();
+                continue;
+            }
             Some(Some((other, own))) if other == source || found == Tested::Unclear => {
                 if other != source {
                     (series, source) = (Series::default(), other);
                 }
-                found = series.add(Some(Sign::Loop(own)));
+                (found, misses) = (series.add(Some(Sign::Loop(own))), 0);
                 tunnel.loops.change(|watch| watch.tested(source, found, Instant::now()));
             }
             Some(_) => (series, misses) = (Series::default(), misses + 1),
@@ -207,7 +212,8 @@ async fn test_full(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, first: u6
 async fn cut_one(relay: &Relay, tunnel: &ServedTunnel, first: u64) -> Option<Option<(IpAddr, SocketAddr)>> {
     sleep(MIN_WAIT + random_of(RESET_CHANCES, SOON_IN_FULL).ok()?).await;
     let mut others = silent_flows(relay, tunnel, first);
-    if others.len() <= MAX_LOOPED || tunnel.has_room() {
+    // Without a client that waits, the tunnel has as many flows as it is meant to have.
+    if others.len() <= MAX_LOOPED || !tunnel.has_waiting_client() {
         return None;
     }
     sleep(CALM).await;
@@ -222,7 +228,8 @@ async fn cut_one(relay: &Relay, tunnel: &ServedTunnel, first: u64) -> Option<Opt
     while Instant::now() < end && !others.iter().any(|flow| was_reset(&flow)) {
         sleep(BETWEEN_LOOKS).await;
     }
-    let source = others.iter().find(was_reset).map(|flow| source_of(flow));
+    let is_echo = |flow: &&Arc<Flow>| was_reset(flow) && !flow.is_answered();
+    let source = others.iter().find(is_echo).map(|flow| source_of(flow));
     // The leg of the flow that was reset is closed.
     let of_source =
         |source| others.iter().filter(move |flow| source_of(flow) == source).find_map(|flow| own_address(flow));
