@@ -288,7 +288,7 @@ const ANSWERING: Duration = Duration::from_millis(100);
 const MAX_ANSWERED: usize = 64;
 
 /// Time from the first proof of a loop to the limit of its flows. Dials are slowed meanwhile.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Number of connections in a row that prove a loop. A client that opens and resets many connections hits the time of a reset once in
 /// [`RESET_CHANCES`] connections, and so five in a row once in 32,768.

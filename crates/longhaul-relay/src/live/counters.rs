@@ -223,7 +223,7 @@ impl Counters {
             How::Failed(..) => &counters.leg_failed,
             How::DialFailed => &counters.dials_failed,
             How::HalfOpenTooLong => &counters.half_open_too_long,
-            How::Cut | How::Killed | How::Unanswered => &counters.cut,
+            How::Cut | How::Killed => &counters.cut,
             How::ProbeRefused => &counters.refused_probe_flows,
         });
         if how != How::Finished {
@@ -259,7 +259,6 @@ mod tests {
             How::HalfOpenTooLong,
             How::Cut,
             How::Killed,
-            How::Unanswered,
             How::ProbeRefused,
         ];
         [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how));
@@ -267,8 +266,8 @@ mod tests {
             &counters.reset_by_peer, &counters.timed_out, &counters.leg_failed, &counters.dials_failed,
             &counters.half_open_too_long, &counters.cut, &counters.refused_probe_flows,
         ];
-        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 3, 1]);
-        assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 9));
-        assert_eq!((all.finished.load(Relaxed), all.reset.load(Relaxed)), (2, 9), "both tunnels");
+        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2, 1]);
+        assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 8));
+        assert_eq!((all.finished.load(Relaxed), all.reset.load(Relaxed)), (2, 8), "both tunnels");
     }
 }

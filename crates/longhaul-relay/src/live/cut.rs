@@ -25,8 +25,6 @@ pub(super) enum Order {
     All = ALL,
     /// This flow.
     One = ONE,
-    /// This flow, because nobody answers it.
-    Unanswered = UNANSWERED,
 }
 
 impl Cut {
@@ -50,7 +48,6 @@ impl Cut {
             match self.order.load(SeqCst) {
                 ALL => Poll::Ready(How::Cut),
                 ONE => Poll::Ready(How::Killed),
-                UNANSWERED => Poll::Ready(How::Unanswered),
                 _ => Poll::Pending,
             }
         })
@@ -62,7 +59,6 @@ impl Cut {
 const NOT_GIVEN: u8 = 0;
 const ALL: u8 = 1;
 const ONE: u8 = 2;
-const UNANSWERED: u8 = 3;
 
 #[cfg(test)]
 mod tests {

@@ -40,8 +40,6 @@ pub enum How {
     Cut,
     /// longhaul ended this flow because a command asked for it.
     Killed,
-    /// longhaul ended it because nobody answered it, its tunnel was full, and it may have been part of a loop.
-    Unanswered,
 }
 
 impl From<Broken> for How {
@@ -74,7 +72,6 @@ impl fmt::Display for How {
             How::HalfOpenTooLong => f.write_str("half-open too long"),
             How::Cut => f.write_str("cut by drain or exit"),
             How::Killed => f.write_str("cut by command"),
-            How::Unanswered => f.write_str("cut without an answer in a full tunnel"),
         }
     }
 }

@@ -140,11 +140,6 @@ impl Registry {
         flow.inspect(|flow| flow.cut.give(Order::One)).is_some()
     }
 
-    /// Cuts a flow that nobody answers.
-    pub(crate) fn cut_unanswered(&self, flow: &Flow) {
-        flow.cut.give(Order::Unanswered);
-    }
-
     /// Cuts every flow, including those that begin from now on.
     pub(crate) fn cut_all(&self) {
         lock(&self.lists).is_cut = true;

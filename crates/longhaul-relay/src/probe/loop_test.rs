@@ -8,8 +8,6 @@
 //! Each end is sent after a random time. Many clients that close without a byte may still look like the FIN, and so that alone is a
 //! doubt. Only five resets in a row are a proof, because a client may imitate one. A test sends no byte: a final host gets FIN, as from a client that gives up, and RST behind that only if it
 //! has not answered and another flow ended meanwhile.
-//!
-//! In a full tunnel no connection can come back. Then flows that nobody answers are reset instead: does another flow end by that?
 
 use crate::leg::closing::linger_off;
 use crate::leg::stream::Stream;
@@ -46,8 +44,7 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
     if before % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64 {
         let is_unanswered = unanswered(relay, tunnel, from).is_some();
         if is_unanswered && tunnel.loops.change(|watch| watch.suspect(from, now)) {
-            let first = flow.number.saturating_sub(MUCH_EARLIER);
-            tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from, first));
+            tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
         }
     }
     tunnel.loops.suspecting()?.slowed_by(from, now)
@@ -83,7 +80,7 @@ fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<Sock
 
 /// Tests whether the flows of `from` come back, and again later, while nobody answers them. The flows of a loop end by their refusals,
 /// so it is tested without them, and is over soon after it was mended.
-async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut from: IpAddr, first: u64) {
+async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut from: IpAddr) {
     let is_served = || relay.tunnels.list().iter().any(|served| Arc::ptr_eq(&served.loops, &tunnel.loops));
     let watch_says = |says: fn(&Watch, IpAddr, Instant) -> bool, from| {
         tunnel.loops.suspecting().is_some_and(|watch| says(&watch, from, Instant::now()))
@@ -98,14 +95,10 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         if left > BETWEEN_LOOKS_AT_FLOWS {
             continue;
         }
-        let is_full = || !tunnel.has_room() || tunnel.has_waiting_client();
-        let was_full = is_full();
-        let (result, source) = match !was_full {
-            true => test(&relay, &tunnel, from, next_hop).await,
-            false => test_full(&relay, &tunnel, from, first).await,
-        };
-        // If the tunnel has become full meanwhile, nothing could come.
-        let result = if result == Tested::Gone && !was_full && is_full() { Tested::Unclear } else { result };
+        let (result, source) = test(&relay, &tunnel, from, next_hop).await;
+        // In a full tunnel, nothing can come.
+        let is_full = !tunnel.has_room() || tunnel.has_waiting_client();
+        let result = if result == Tested::Gone && is_full { Tested::Unclear } else { result };
         tunnel.loops.change(|watch| watch.tested(source, result, Instant::now()));
         let sign = result.sign();
         // They came back from another one: the flows of a client go round, too.
@@ -120,7 +113,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
             warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
                 "flows seem to come back to the tunnel: do two relays lead to each other?");
         }
-        if result == Tested::Gone {
+        if result == Tested::Gone && !watch_says(Watch::is_loop, from) {
             told = None;
         }
         tested = Some(next_hop);
@@ -170,85 +163,6 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
         }
     }
     (found, source)
-}
-
-/// The same in a full tunnel: resets flows that nobody answers, the oldest first from number `first` on, until that proves a loop or not.
-/// A proven loop ends.
-async fn test_full(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, first: u64) -> (Tested, IpAddr) {
-    let (mut series, mut found, mut source, mut misses) = (Series::default(), Tested::Unclear, from, 0);
-    for _ in 0..TRIES_IN_FULL {
-        match cut_one(relay, tunnel, first).await {
-            // A chain has ended, and the next one grows. Or others end by themselves, and so what came before may be accidents.
-            None => {
-                series = Series::default();
-                continue;
-            }
-            Some(Some((other, own))) if other == source || found == Tested::Unclear => {
-                if other != source {
-                    (series, source) = (Series::default(), other);
-                }
-                (found, misses) = (series.add(Some(Sign::Loop(own))), 0);
-                tunnel.loops.change(|watch| watch.tested(source, found, Instant::now()));
-            }
-            Some(_) => (series, misses) = (Series::default(), misses + 1),
-        }
-        if matches!(found, Tested::Proven(_)) {
-            silent_flows(relay, tunnel, first).iter().filter(|flow| source_of(flow) == source).for_each(|flow| {
-                relay.registry.cut_unanswered(flow);
-            });
-            return (found, source);
-        }
-        if misses == MAX_MISSES {
-            break;
-        }
-    }
-    // What was found once, another test must find again.
-    let is_none = found == Tested::Unclear && misses == MAX_MISSES;
-    if is_none { (Tested::Gone, from) } else { (found, source) }
-}
-
-/// Resets the oldest silent flow at a random time. Returns the source of another flow that was reset soon after that, and the address that
-/// it came to; the inner `None` if there is none. The outer `None` if nothing was reset: too few flows are silent, or some end by themselves.
-async fn cut_one(relay: &Relay, tunnel: &ServedTunnel, first: u64) -> Option<Option<(IpAddr, SocketAddr)>> {
-    sleep(MIN_WAIT + random_of(RESET_CHANCES, SOON_IN_FULL).ok()?).await;
-    let mut others = silent_flows(relay, tunnel, first);
-    // Without a client that waits, the tunnel has as many flows as it is meant to have.
-    if others.len() <= MAX_LOOPED || !tunnel.has_waiting_client() {
-        return None;
-    }
-    sleep(CALM).await;
-    let was_reset = |flow: &&Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
-    let oldest = others.remove(0);
-    if !is_silent(&oldest) || others.iter().any(|flow| was_reset(&flow)) {
-        return None;
-    }
-    others.retain(is_silent);
-    relay.registry.cut_unanswered(&oldest);
-    let end = Instant::now() + SOON_IN_FULL;
-    while Instant::now() < end && !others.iter().any(|flow| was_reset(&flow)) {
-        sleep(BETWEEN_LOOKS).await;
-    }
-    let is_echo = |flow: &&Arc<Flow>| was_reset(flow) && !flow.is_answered();
-    let source = others.iter().find(is_echo).map(|flow| source_of(flow));
-    // The leg of the flow that was reset is closed.
-    let of_source =
-        |source| others.iter().filter(move |flow| source_of(flow) == source).find_map(|flow| own_address(flow));
-    Some(source.map(|source| (source, of_source(source).unwrap_or(tunnel.settings.listen))))
-}
-
-/// Returns the silent flows of the tunnel from number `first` on, the oldest first.
-fn silent_flows(relay: &Relay, tunnel: &ServedTunnel, first: u64) -> Vec<Arc<Flow>> {
-    let mut flows = relay.registry.since(first);
-    flows.retain(|flow| {
-        let is_young = flow.began.elapsed() < OLDEST_IN_FULL;
-        Arc::ptr_eq(&flow.counters, &tunnel.counters) && is_young && is_outside(flow) && is_silent(flow)
-    });
-    flows
-}
-
-/// Whether a live flow has had no answer, and no more bytes than a request.
-fn is_silent(flow: &Arc<Flow>) -> bool {
-    flow.how().is_none() && !flow.is_probe() && flow.tally().down == 0 && flow.tally().up <= REQUEST
 }
 
 /// Whether a host elsewhere began `flow`.
@@ -313,8 +227,9 @@ async fn returns(
     };
     let own = own_address(&flow).ok_or(Tested::Unclear)?;
     let was_reset = |flow: &Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
-    let wait = patience + random_of(RESET_CHANCES, soon)?;
-    let echo = silent.echo(wait, soon, || vec![flow.clone()], Silent::reset, was_reset).await?;
+    // On a busy host, a reset takes longer than a look at it.
+    let wait = patience + random_of(RESET_CHANCES, patience)?;
+    let echo = silent.echo(wait, patience, || vec![flow.clone()], Silent::reset, was_reset).await?;
     Ok(Some((echo.map_or(Sign::Returns, |_| Sign::Loop(own)), source_of(&flow))))
 }
 
@@ -408,28 +323,6 @@ const TEST_TIME: Duration = Duration::from_secs(3);
 /// Maximum number of bytes of the headers that relays on the way put before a connection of a test: some of version 1 or 2 of the PROXY
 /// protocol, of up to 107 bytes.
 const HEADERS: u64 = 512;
-
-/// Number of flows of the process before the suspicion that may be part of the loop, too. Older ones are none, such as those that only send
-/// for days.
-const MUCH_EARLIER: u64 = 100;
-
-/// Maximum number of flows that a test in a full tunnel resets, or waits for.
-const TRIES_IN_FULL: u32 = 24;
-
-/// Number of flows in a full tunnel whose reset ends no other, after which a test ends.
-const MAX_MISSES: u32 = 2;
-
-/// Time before such a reset in which no other flow may be reset: then it is no accident that one is within a third of that time.
-const CALM: Duration = Duration::from_millis(600);
-
-/// Age up to which a flow may be one of a loop that has just filled the tunnel.
-const OLDEST_IN_FULL: Duration = Duration::from_secs(600);
-
-/// Maximum number of bytes that a flow without an answer has got from its client.
-const REQUEST: u64 = 4096;
-
-/// Time within which a reset goes round among relays that are full, and so busy.
-const SOON_IN_FULL: Duration = Duration::from_millis(200);
 
 /// Maximum number of connections of a test.
 const TRIES: u32 = 12;

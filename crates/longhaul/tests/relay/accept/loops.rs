@@ -113,26 +113,6 @@ fn a_ring_of_three_relays_is_named_by_each_and_other_tunnels_serve() {
     is_named_and_bounded(&VIRTUAL, "");
 }
 
-/// No connection of a test can come back then, because no relay has a permit left.
-#[test]
-fn a_loop_that_fills_both_relays_at_once_is_found_and_ends() {
-    with_addresses(|| {
-        let (ports, unused) = ([Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")], server());
-        let on =
-            |host: usize| relay_on(host, VIRTUAL[host], VIRTUAL[1 - host], "max_flows = 60", (&ports[host], &unused));
-        let relays = [on(0), on(1)];
-        let entry = format!("{}:6000", VIRTUAL[0]).parse().unwrap();
-        let clients: Vec<TcpStream> = (0..30).map(|_| dial_from("10.7.0.9", entry).unwrap()).collect();
-        wait_until("one names it", || {
-            let is_loop = |text: &String| text.starts_with("flows go round in a loop: ");
-            relays.iter().any(|relay| problems(relay).iter().any(is_loop))
-        });
-        clients.iter().for_each(|client| assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset)));
-        let flows = || relays.each_ref().map(|relay| relay.daemon.relay.counters()["flows_now"].as_u64());
-        wait_for_value("its flows have ended", flows, |flows| flows.iter().all(|flows| *flows < Some(40)));
-    });
-}
-
 /// The newest flows of the process are those of the other tunnel.
 #[test]
 fn a_loop_is_named_beside_many_flows_of_another_tunnel() {
