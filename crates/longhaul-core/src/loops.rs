@@ -3,7 +3,7 @@
 //! ```text
 //! a client is a next hop of the tunnel ────────────────────────────────> doubt
 //! more than 16 flows of a source, none answered ──> a test: do they return? ──> doubt, a loop, or a proven loop
-//! a flow of the source is answered, or a test finds that none returns ──> no doubt
+//! a flow of the source is answered, or a test finds that none returns (of a proven loop, two tests) ──> no doubt
 //! a doubt by FIN alone, and the flows of the source have ended ──> no doubt
 //! ```
 //! A host may be client and next hop at once, and many clients may share one address. So neither is a loop before a test has
@@ -34,7 +34,7 @@ struct Doubt {
     last: Instant,
     /// Times of the first and of the last test that proved it.
     proven: Option<(Instant, Instant)>,
-    /// Whether the last test found that nothing comes back.
+    /// Whether a test since the last sign of a loop found that nothing comes back.
     is_denied: bool,
     /// Whether a refusal was told.
     is_told: bool,
@@ -75,7 +75,7 @@ impl Tested {
     }
 }
 
-/// What the connections of one test have shown so far, one after the other.
+/// The signs of the connections of one test, in their order.
 #[derive(Debug, Default)]
 pub struct Series {
     before: Option<Sign>,
@@ -153,13 +153,7 @@ impl Watch {
         self.tested = Some((from, now));
         match result {
             Tested::Unclear => self.keep_proof(from, now),
-            // Of a proven loop, two must say so: in a busy one, a connection may wait in a queue for longer than a test.
-            Tested::Gone
-                if self.proof(from, now).is_some() && !self.doubt_about(from).is_some_and(|doubt| doubt.is_denied) =>
-            {
-                self.doubt_about(from).into_iter().for_each(|doubt| doubt.is_denied = true);
-            }
-            Tested::Gone => self.clear(from, now),
+            Tested::Gone => self.deny(from, now),
             Tested::Back(sign) => {
                 self.note(from, sign, now);
                 if matches!(sign, Sign::Loop(_)) {
@@ -169,19 +163,33 @@ impl Watch {
             Tested::Proven(own) => {
                 self.note(from, Sign::Loop(own), now);
                 let first = self.proof(from, now).map_or(now, |(first, _)| first);
-                self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some((first, now)));
+                self.prove(from, first, now);
             }
+        }
+    }
+
+    /// Ends the doubt about `from`. Of a proven loop, two tests must say so: in a busy one, a connection may wait in a queue for longer
+    /// than a test.
+    fn deny(&mut self, from: IpAddr, now: Instant) {
+        let is_proven = self.proof(from, now).is_some();
+        let doubt = self.doubt_about(from).filter(|_| is_proven);
+        if doubt.is_none_or(|doubt| std::mem::replace(&mut doubt.is_denied, true)) {
+            self.clear(from, now);
         }
     }
 
     /// Lets a proof that holds hold longer: the limit refuses connections of tests, too, so that few are proofs again.
     fn keep_proof(&mut self, from: IpAddr, now: Instant) {
         if let Some((first, _)) = self.proof(from, now) {
-            self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some((first, now)));
+            self.prove(from, first, now);
         }
     }
 
-    /// Returns the times of the first and of the last test that proved a loop, if no test of the last minute speaks against it.
+    fn prove(&mut self, from: IpAddr, first: Instant, last: Instant) {
+        self.doubt_about(from).into_iter().for_each(|doubt| doubt.proven = Some((first, last)));
+    }
+
+    /// Returns the times of the first and of the last test that proved a loop or kept its proof. `None` if that is a minute ago.
     fn proof(&self, from: IpAddr, now: Instant) -> Option<(Instant, Instant)> {
         let proven = self.current(now).filter(|doubt| doubt.from == from)?.proven;
         proven.filter(|(_, last)| now.saturating_duration_since(*last) < PROOF_LASTS)
@@ -223,8 +231,9 @@ impl Watch {
         self.answered.push((from, now));
     }
 
-    /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: a test has proved that they go round in a loop, and no test of
-    /// the last minute speaks against it. The other relay has had time to find it, too: later, most of its tests would be refused here. Many clients may be behind one relay, and one of them can imitate a loop on purpose: less than a proof does not limit the others.
+    /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: it is proven that they go round in a loop, and the other relay
+    /// has had time to find that out, too. Later, most of its tests would be refused here. Less than a proof limits nobody: many clients
+    /// may be behind one relay, and one of them can imitate a loop on purpose.
     pub fn is_limited(&self, from: IpAddr, now: Instant) -> bool {
         self.proof(from, now).is_some_and(|(first, _)| now.saturating_duration_since(first) >= GRACE)
     }

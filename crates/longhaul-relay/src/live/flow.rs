@@ -228,9 +228,14 @@ impl Flow {
         self.proxy().unwrap_or(self.client.address())
     }
 
+    /// Returns the host at the far end of the accept leg. An IPv4 client of an IPv6 listener has its IPv4 address.
+    pub(crate) fn source(&self) -> IpAddr {
+        self.peer().ip().to_canonical()
+    }
+
     /// Whether `from` connected to the tunnel's listener for it. No own probe and no FTP data connection is such a flow.
     pub(crate) fn began_by(&self, from: IpAddr) -> bool {
-        !self.client.is_own() && !self.client.is_data() && self.peer().ip().to_canonical() == from
+        !self.client.is_own() && !self.client.is_data() && self.source() == from
     }
 
     /// Whether its client has had bytes from the next hop, other than the answers to a probe.

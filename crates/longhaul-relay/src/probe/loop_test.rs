@@ -1,13 +1,13 @@
 //! Finds out whether a tunnel's flows come back to it through another relay. [`longhaul_core::loops`] decides.
 //!
 //! ```text
-//! a test  connects to the next hop as a dial does, and sends no byte: does a flow without a byte come from the source?
+//! a test  connects to the next hop as a dial does, and sends no byte: does a flow without a byte come?
 //!   FIN   does the FIN of that flow come right after it, and not before?
 //!   RST   does a reset of the same flow come right after it, and not before?
 //! ```
 //! Each end is sent after a random time. Many clients that close without a byte may still look like the FIN, and so that alone is a
-//! doubt. Only five resets in a row are a proof, because a client may imitate one. A test sends no byte: a final host gets FIN, as from a client that gives up, and RST behind that only if it
-//! has not answered and another flow ended meanwhile.
+//! doubt. Only five resets in a row are a proof, because a client may imitate one. A test sends no byte: a final host gets FIN, as from a
+//! client that gives up, and RST behind that only if it has not answered and another flow ended meanwhile.
 
 use crate::leg::closing::linger_off;
 use crate::leg::stream::Stream;
@@ -35,9 +35,8 @@ use tracing::warn;
 /// Looks at a new `flow` before its dial: it may be one of many flows of the same source that nobody answers. Then somebody tests
 /// whether they come back. Returns the time by which the dial is to be delayed.
 pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) -> Option<Duration> {
-    let (from, now) = (flow.peer().ip().to_canonical(), Instant::now());
-    // Clients on this host are no relay elsewhere. `LoopGuard` finds the loops within this process.
-    if from.is_loopback() || !flow.began_by(from) {
+    let (from, now) = (flow.source(), Instant::now());
+    if !is_outside(flow) {
         return None;
     }
     let (before, flows) = (tunnel.loops.begun(flow), tunnel.counters.flows_now.load(Relaxed));
@@ -52,9 +51,8 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
 
 /// Looks at a `flow` that has ended: an answered one shows that there is no loop.
 pub(crate) fn ended(tunnel: &ServedTunnel, flow: &Flow) {
-    let from = flow.peer().ip().to_canonical();
-    if !from.is_loopback() && flow.began_by(from) && flow.is_answered() {
-        tunnel.loops.change(|watch| watch.answered(from, Instant::now()));
+    if is_outside(flow) && flow.is_answered() {
+        tunnel.loops.change(|watch| watch.answered(flow.source(), Instant::now()));
     }
 }
 
@@ -62,7 +60,7 @@ pub(crate) fn ended(tunnel: &ServedTunnel, flow: &Flow) {
 /// tells what it found. The dials of a loop are ahead of the preface, so the probe's own flows do not show it. A client may imitate a loop,
 /// so a flow that has carried bytes is quiet only if the loop is proven.
 pub(crate) fn went_round(tunnel: &ServedTunnel, flow: &Flow) -> bool {
-    let from = flow.peer().ip().to_canonical();
+    let from = flow.source();
     let is_quiet = |watch: &Watch, now| {
         watch.is_limited(from, now) || watch.is_loop(from, now) && flow.tally() == Tally::default()
     };
@@ -97,8 +95,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         }
         let (result, source) = test(&relay, &tunnel, from, next_hop).await;
         // In a full tunnel, nothing can come.
-        let is_full = !tunnel.has_room() || tunnel.has_waiting_client();
-        let result = if result == Tested::Gone && is_full { Tested::Unclear } else { result };
+        let result = if result == Tested::Gone && !tunnel.has_room() { Tested::Unclear } else { result };
         tunnel.loops.change(|watch| watch.tested(source, result, Instant::now()));
         let sign = result.sign();
         // They came back from another one: the flows of a client go round, too.
@@ -165,19 +162,10 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
     (found, source)
 }
 
-/// Whether a host elsewhere began `flow`.
+/// Whether a host elsewhere began `flow`. Clients on this host are no relay elsewhere; `LoopGuard` finds the loops within this process.
 fn is_outside(flow: &Flow) -> bool {
-    let from = source_of(flow);
+    let from = flow.source();
     !from.is_loopback() && flow.began_by(from)
-}
-
-fn source_of(flow: &Flow) -> IpAddr {
-    flow.peer().ip().to_canonical()
-}
-
-/// Returns the address of the tunnel to which the client of `flow` connected.
-fn own_address(flow: &Flow) -> Option<SocketAddr> {
-    flow.client_to().map(|own| SocketAddr::new(own.ip().to_canonical(), own.port()))
 }
 
 /// Returns the sign that a connection to `next_hop` comes back, and from whom. It ends `patience` to some times that after it has come.
@@ -206,7 +194,7 @@ async fn returns(
     // The oldest first.
     let flows = || -> Vec<Arc<Flow>> {
         // A relay on the way may have put a header before the bytes that do not come.
-        let is_silent = |flow: &Arc<Flow>| flow.tally().down == 0 && flow.tally().up <= HEADERS;
+        let is_silent = |flow: &Arc<Flow>| matches!(flow.tally(), Tally { up: ..=HEADERS, down: 0 });
         let is_of_tunnel = |flow: &Arc<Flow>| Arc::ptr_eq(&flow.counters, &tunnel.counters) && is_outside(flow);
         let flows = relay.registry.since(last + 1).into_iter();
         flows.filter(|flow| is_of_tunnel(flow) && is_silent(flow)).collect()
@@ -225,12 +213,13 @@ async fn returns(
         silent.reset();
         return Ok(None);
     };
-    let own = own_address(&flow).ok_or(Tested::Unclear)?;
+    let own = flow.client_to().ok_or(Tested::Unclear)?;
+    let own = SocketAddr::new(own.ip().to_canonical(), own.port());
     let was_reset = |flow: &Arc<Flow>| flow.how() == Some(How::Reset(Leg::Accept));
     // On a busy host, a reset takes longer than a look at it.
     let wait = patience + random_of(RESET_CHANCES, patience)?;
     let echo = silent.echo(wait, patience, || vec![flow.clone()], Silent::reset, was_reset).await?;
-    Ok(Some((echo.map_or(Sign::Returns, |_| Sign::Loop(own)), source_of(&flow))))
+    Ok(Some((echo.map_or(Sign::Returns, |_| Sign::Loop(own)), flow.source())))
 }
 
 /// Returns a random time below `count` times `span`.

@@ -115,11 +115,6 @@ impl ServedTunnel {
         self.try_enter().is_ok()
     }
 
-    /// Whether a client waits in the listen queue for a permit.
-    pub(crate) fn has_waiting_client(&self) -> bool {
-        self.waiting_clients.view().is_some()
-    }
-
     /// Waits for a permit for another flow, and logs that it waits. A client is in the listen queue. The wait may be dropped.
     pub(crate) async fn enter(&self, lines: &Lines) -> Permit {
         let (mut said, mut waiting) = (None, None);

@@ -239,7 +239,7 @@ impl Watched {
     fn visit(&self, mut visit: impl FnMut(&Arc<Counters>, Place, Answer)) {
         let Some(flow) = self.flow.upgrade() else { return };
         let Some((hop, _)) = flow.next_hop() else { return };
-        let places = [Place::Client(flow.peer().ip().to_canonical()), Place::Hop(hop.member().key)];
+        let places = [Place::Client(flow.source()), Place::Hop(hop.member().key)];
         places.into_iter().zip(&self.legs).for_each(|(place, leg)| visit(&flow.counters, place, leg.answer));
     }
 }
