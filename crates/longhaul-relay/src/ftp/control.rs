@@ -335,6 +335,9 @@ impl<'a> Control<'a> {
             self.legs.relay.registry.wake(self.legs.flow);
         }
         self.read[side(source)] += bytes.len() as u64;
+        if source == Leg::Dial {
+            self.data.heard_server();
+        }
         match bytes {
             [] => self.session.end(side(source), now()),
             _ => self.session.receive(side(source), bytes, is_urgent, now()),

@@ -5,7 +5,7 @@ use super::data_listener::{DataListener, Listening, NewFlow, Prepared, has_come,
 use super::fetch::{self, Fetch};
 use super::meeting::{Awaited, Meeting};
 use super::places::{Place, Places};
-use super::ports;
+use super::{ports, trouble};
 use crate::leg::stream::Stream;
 use crate::leg::talk::poll_look;
 use crate::live::data_peer::TransferFacts;
@@ -27,7 +27,6 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
-use tracing::warn;
 
 /// The data connections of one control connection. Dropping it closes the one that has not begun.
 pub(super) struct DataConnections {
@@ -43,6 +42,9 @@ pub(super) struct DataConnections {
     commands: Commands,
     /// The latest one, until its flow begins.
     latest: Option<Open>,
+    /// The one before, if the server has connected for it: pyftpdlib connects at PORT, and answers once too often if its connection is
+    /// reset meanwhile. The server's next reply closes it.
+    replaced: Option<Open>,
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
     /// The dial to the server for the client's.
@@ -125,6 +127,7 @@ impl DataConnections {
             places,
             commands: Commands::new(legs, pass),
             latest: None,
+            replaced: None,
             arriving: None,
             leaving: None,
             client: None,
@@ -142,7 +145,8 @@ impl DataConnections {
 
     /// Returns what the session needs to know of them.
     pub(super) fn state(&self) -> Data {
-        let come = self.places.taken().saturating_sub(usize::from(self.latest.is_some()));
+        let waiting = usize::from(self.latest.is_some()) + usize::from(self.replaced.is_some());
+        let come = self.places.taken().saturating_sub(waiting);
         let from = |open: &Open| if let Source::Client(_) = open.source { Side::Client } else { Side::Server };
         Data {
             come,
@@ -256,21 +260,6 @@ impl DataConnections {
         }
     }
 
-    /// Returns what the log and the problem of the tunnel add to the reason of a refusal.
-    fn advice(&self, why: &Refused) -> String {
-        // A relay that does not rewrite passes on the address of the host behind it.
-        let Refused::ThirdHost(side, _) = why else { return String::new() };
-        let host = self.rules.ends[*side];
-        match side {
-            Side::Client => format!("; if {host} is a relay, write protocol = \"ftp\" on it"),
-            // Only a reply to PASV names what `ftp.advertise` sets.
-            Side::Server => format!(
-                "; if {host} is a relay, write protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT; if it is the FTP \
-                 server, correct the address that it names"
-            ),
-        }
-    }
-
     /// Returns the tunnel of a data connection from this side to an address that the other side has not named.
     fn half_tunnel(&self, from: Side) -> Tunnel {
         self.data_tunnel(from, SocketAddr::new(self.rules.ends[from.other()], DATA_PORT))
@@ -278,9 +267,12 @@ impl DataConnections {
 
     /// Opens a data listener for the peer on side `from`, with the options of the accept leg of `tunnel`. Returns it, and the address to
     /// tell the peer.
-    fn listen(&self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
+    fn listen(&mut self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
         let local = self.ours[from];
-        let listener = register(ports::listen(local, self.tunnel.settings.ftp.ports.as_ref(), &tunnel.accept)?)?;
+        let listen = || ports::listen(local, self.tunnel.settings.ftp.ports.as_ref(), &tunnel.accept);
+        // The port of the one before may be the only one.
+        let listener = listen().or_else(|why| self.replaced.take().map(drop).ok_or(why).and_then(|()| listen()));
+        let listener = register(listener?)?;
         let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
         let address = address.ok_or("the kernel does not tell its port")?;
         let listening = Listening::begin(&self.relay, &self.tunnel, address, self.rules.ends[from], from);
@@ -352,10 +344,16 @@ impl DataConnections {
     fn begin_next(&mut self, client: Option<SocketAddr>) -> Result<Place, String> {
         let kept = self.facts().client.take().filter(|(_, kept)| client == Some(*kept));
         let facts = TransferFacts { is_kept: kept.is_some(), client: kept, ..TransferFacts::default() };
-        (self.latest, self.client) = (None, None);
+        let from_server = |open: &Open| matches!(&open.source, Source::Server(at) if has_come(at) != Some(false));
+        (self.replaced, self.client) = (self.latest.take().filter(from_server), None);
         (self.calling, self.calling_early) = (None, None);
         self.facts = Arc::new(Mutex::new(facts));
-        self.places.one()
+        self.places.one().or_else(|why| self.replaced.take().map(drop).ok_or(why).and_then(|()| self.places.one()))
+    }
+
+    /// Notes that the server has sent something.
+    pub(super) fn heard_server(&mut self) {
+        self.replaced = None;
     }
 
     fn open_listener(&mut self, accept_from: Side, dial: SocketAddr) -> Result<(Open, SocketAddr), String> {
@@ -455,17 +453,7 @@ impl DataConnections {
 
     /// Tells of a refused command or reply.
     pub(super) fn refused(&self, why: &Refused) {
-        self.tunnel.counters.count(|counters| &counters.ftp_refused);
-        let tunnel = &self.tunnel.settings.name;
-        let reason = why.name();
-        let is_problem = why.is_problem();
-        let why = format!("{why}{}", self.advice(why));
-        if is_problem {
-            self.tunnel.data_problem.note(why.clone());
-        }
-        if let Some(more) = self.relay.lines.ftp.pass_kind(tunnel, reason, std::time::Instant::now()) {
-            warn!(tunnel = %tunnel, peer = %self.peer, reason, why, more, "refused an FTP data connection");
-        }
+        trouble::tell_refused(&self.relay, &self.tunnel, self.peer, &self.rules.ends, why);
     }
 }
 
@@ -558,6 +546,24 @@ mod tests {
         let (stream, _) = data.facts().client.take().unwrap();
         let socket = socket2::SockRef::from(&stream);
         assert_eq!((socket.keepalive().unwrap(), socket.tcp_keepalive_time().unwrap().as_secs()), (true, 60));
+    }
+
+    #[tokio::test]
+    async fn the_server_s_connection_is_open_until_it_has_answered_the_port_that_takes_its_place() {
+        let mut data = data_connections();
+        let open = |data: &mut DataConnections, port| {
+            let dial = SocketAddr::from(([127, 0, 0, 1], port));
+            data.open(Opening::Listener { accept_from: Side::Server, dial }).unwrap().unwrap()
+        };
+        let mut server = std::net::TcpStream::connect(open(&mut data, 8)).unwrap();
+        server.set_nonblocking(true).unwrap();
+        let awaits = Data { awaited: Some(Side::Server), has_room: true, ..Data::default() };
+        open(&mut data, 9);
+        assert_eq!((data.state(), data.places.taken()), (awaits, 2));
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        data.heard_server();
+        assert_eq!((data.state(), data.places.taken()), (awaits, 1));
+        assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
 
     #[tokio::test(start_paused = true)]

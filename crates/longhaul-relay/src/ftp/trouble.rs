@@ -1,4 +1,4 @@
-//! Tells of data connections whose dial failed, which views show as the problem of their tunnel.
+//! Tells of data connections that were refused, or whose dial failed. Views show them as the problem of their tunnel.
 
 use crate::live::data_peer::TransferFacts;
 use crate::live::failure_kind::FailureKind;
@@ -6,9 +6,13 @@ use crate::live::flow::Flow;
 use crate::lock::lock;
 use crate::reach::dial::Unanswered;
 use crate::state::served_tunnel::ServedTunnel;
+use crate::state::shared::Relay;
+use longhaul_core::ftp::{Ends, Refused, Side};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::sleep;
+use tracing::warn;
 
 /// Notes that the dial of `flow` failed, if that is a data connection.
 ///
@@ -31,6 +35,40 @@ pub(crate) fn note_failed_dial(tunnel: &Arc<ServedTunnel>, flow: &Flow, unanswer
     });
 }
 
+/// Tells of a command or a reply that was refused. `peer` is the client of the control connection between `ends`.
+pub(super) fn tell_refused(
+    relay: &Relay,
+    served: &ServedTunnel,
+    peer: SocketAddr,
+    ends: &Ends<IpAddr>,
+    refused: &Refused,
+) {
+    served.counters.count(|counters| &counters.ftp_refused);
+    let (tunnel, reason) = (&served.settings.name, refused.name());
+    let why = format!("{refused}{}", advice(refused, ends));
+    if refused.is_problem() {
+        served.data_problem.note(why.clone());
+    }
+    if let Some(more) = relay.lines.ftp.pass_kind(tunnel, reason, Instant::now()) {
+        warn!(tunnel = %tunnel, peer = %peer, reason, why, more, "refused an FTP data connection");
+    }
+}
+
+/// Returns what the log and the problem of the tunnel add to the reason of a refusal.
+fn advice(refused: &Refused, ends: &Ends<IpAddr>) -> String {
+    // A relay that does not rewrite passes on the address of the host behind it.
+    let Refused::ThirdHost(side, _) = refused else { return String::new() };
+    let host = ends[*side];
+    match side {
+        Side::Client => format!("; if {host} is a relay, write protocol = \"ftp\" on it"),
+        // Only a reply to PASV names what `ftp.advertise` sets.
+        Side::Server => format!(
+            "; if {host} is a relay, write protocol = \"ftp\" on it, and ftp.advertise if it is behind a NAT; if it is the FTP \
+             server, correct the address that it names"
+        ),
+    }
+}
+
 fn note(tunnel: &ServedTunnel, what: String) {
     tunnel.counters.count(|counters| &counters.ftp_unused);
     tunnel.data_problem.note(what);
@@ -45,7 +83,6 @@ mod tests {
     use crate::leg::stream;
     use crate::live::client::Client;
     use crate::live::data_peer::{BeforeFin, DataPeer};
-    use crate::state::shared::Relay;
     use longhaul_config::Tunnel;
     use std::sync::Mutex;
     use std::sync::atomic::Ordering::Relaxed;
