@@ -19,9 +19,9 @@ pub struct Watch {
     /// The source that somebody tests, and the time until which its dials are slowed.
     tested: Option<(IpAddr, Instant)>,
     doubt: Option<Doubt>,
-    /// The last source of which a flow was answered, or none came back, and when.
-    cleared: Option<(IpAddr, Instant)>,
-    /// The last sources of which a flow was answered, at most [`MAX_ANSWERED`], and when.
+    /// The next hop to which the last test connected.
+    next_hop: Option<SocketAddr>,
+    /// The last sources of which a flow was answered, or did not come back in a test, at most [`MAX_ANSWERED`], and when.
     answered: Vec<(IpAddr, Instant)>,
 }
 
@@ -29,6 +29,8 @@ pub struct Watch {
 struct Doubt {
     from: IpAddr,
     sign: Sign,
+    /// The next hop to which the test connected that showed it.
+    next_hop: Option<SocketAddr>,
     since: Instant,
     /// Time of the last connection or test that shows it.
     last: Instant,
@@ -109,15 +111,17 @@ pub struct Doubtful {
     pub from: IpAddr,
     /// The evidence.
     pub sign: Sign,
+    /// The next hop from which flows come back. `None` without a test that shows it.
+    pub next_hop: Option<SocketAddr>,
     /// Time since the first sign.
     pub age: Duration,
 }
 
 impl Watch {
-    /// Records that the client `from` is a next hop of the tunnel, or that its flow was refused because of a loop. That is no doubt
-    /// about a client whose flows are answered.
+    /// Records that the client `from` is a next hop of the tunnel, or is in doubt and has come again. That is no doubt about a client whose
+    /// flows are answered.
     pub fn comes_from(&mut self, from: IpAddr, now: Instant) {
-        if !self.cleared.is_some_and(|(cleared, at)| cleared == from && now.saturating_duration_since(at) < LIFETIME) {
+        if !self.is_answered(from, LIFETIME, now) {
             self.note(from, Sign::NextHop, now);
         }
     }
@@ -130,7 +134,7 @@ impl Watch {
     /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered. Returns whether somebody must test now whether they
     /// come back, and then tell the [result](Watch::tested).
     pub fn suspect(&mut self, from: IpAddr, now: Instant) -> bool {
-        let is_new = self.tested.is_none() && !self.is_loop(from, now) && !self.is_served(from, now);
+        let is_new = self.tested.is_none() && !self.is_loop(from, now) && !self.is_answered(from, ANSWERING, now);
         if is_new {
             self.tested = Some((from, now + SLOWED_FOR));
         }
@@ -148,7 +152,13 @@ impl Watch {
         }
     }
 
-    /// Records the result of a test of `from`. No other test begins until [`rest`](Watch::rest), and dials are slowed no more.
+    /// Records that a test connects to `next_hop`.
+    pub fn dials(&mut self, next_hop: SocketAddr) {
+        self.next_hop = Some(next_hop);
+    }
+
+    /// Records the result of a test of `from`. No other test begins until [`rest`](Watch::rest). Whether dials are slowed is now up to the
+    /// result.
     pub fn tested(&mut self, from: IpAddr, result: Tested, now: Instant) {
         self.tested = Some((from, now));
         match result {
@@ -174,7 +184,7 @@ impl Watch {
         let is_proven = self.proof(from, now).is_some();
         let doubt = self.doubt_about(from).filter(|_| is_proven);
         if doubt.is_none_or(|doubt| std::mem::replace(&mut doubt.is_denied, true)) {
-            self.clear(from, now);
+            self.answered(from, now);
         }
     }
 
@@ -211,14 +221,10 @@ impl Watch {
         self.tested.is_some() || self.doubt.is_some()
     }
 
-    /// Records that a flow of `from` has had bytes from the next hop. Nobody answers in a loop, so this ends the doubt about `from`.
+    /// Records that a flow of `from` has had bytes from the next hop, or that a test found that none comes back. Nobody answers in a loop,
+    /// so this ends the doubt about `from`.
     pub fn answered(&mut self, from: IpAddr, now: Instant) {
-        if self.doubt.as_ref().is_some_and(|doubt| doubt.from == from) {
-            self.clear(from, now);
-        }
-        if self.cleared.is_some_and(|(cleared, _)| cleared == from) {
-            self.cleared = Some((from, now));
-        }
+        self.doubt = self.doubt.take().filter(|doubt| doubt.from != from);
         // Each answered flow comes here, mostly of a source that is known.
         if let Some((_, at)) = self.answered.iter_mut().find(|(answered, _)| *answered == from) {
             *at = now;
@@ -245,8 +251,8 @@ impl Watch {
 
     /// Returns the doubt about the tunnel, if there is one at `now`.
     pub fn view(&self, now: Instant) -> Option<Doubtful> {
-        let Doubt { from, sign, since, .. } = *self.current(now)?;
-        Some(Doubtful { from, sign, age: now.saturating_duration_since(since) })
+        let Doubt { from, sign, next_hop, since, .. } = *self.current(now)?;
+        Some(Doubtful { from, sign, next_hop, age: now.saturating_duration_since(since) })
     }
 
     /// Whether flows of `from` go round in a loop for certain.
@@ -254,30 +260,26 @@ impl Watch {
         matches!(self.sign(from, now), Some(Sign::Loop(_)))
     }
 
-    /// Whether a flow of `from` was answered just now.
-    fn is_served(&self, from: IpAddr, now: Instant) -> bool {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < ANSWERING;
+    /// Whether a flow of `from` was answered in this last `time`.
+    fn is_answered(&self, from: IpAddr, time: Duration, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < time;
         self.answered.iter().any(|(answered, at)| *answered == from && is_recent(*at))
     }
 
-    /// Ends the doubt about `from`.
-    fn clear(&mut self, from: IpAddr, now: Instant) {
-        self.doubt = self.doubt.take().filter(|doubt| doubt.from != from);
-        self.cleared = Some((from, now));
-    }
-
     fn note(&mut self, from: IpAddr, sign: Sign, now: Instant) {
-        self.cleared = self.cleared.filter(|(cleared, _)| *cleared != from);
+        self.answered.retain(|(answered, _)| *answered != from);
+        let next_hop = self.next_hop.filter(|_| sign > Sign::NextHop);
         match self.current(now).cloned() {
             Some(doubt) if doubt.from == from => {
                 let is_denied = doubt.is_denied && !matches!(sign, Sign::Loop(_));
-                self.doubt = Some(Doubt { sign: doubt.sign.max(sign), last: now, is_denied, ..doubt });
+                let (sign, next_hop) = (doubt.sign.max(sign), next_hop.or(doubt.next_hop));
+                self.doubt = Some(Doubt { sign, next_hop, last: now, is_denied, ..doubt });
             }
             // Another source does not hide a loop.
             Some(doubt) if doubt.sign > sign => {}
             _ => {
-                self.doubt =
-                    Some(Doubt { from, sign, since: now, last: now, proven: None, is_denied: false, is_told: false })
+                let (proven, is_denied, is_told) = (None, false, false);
+                self.doubt = Some(Doubt { from, sign, next_hop, since: now, last: now, proven, is_denied, is_told })
             }
         }
     }
@@ -341,18 +343,23 @@ mod tests {
         watch.comes_from(FROM, start);
         watch.comes_from(FROM, start + SECOND);
         assert!(watch.has_suspect());
-        let doubt = |age| Some(Doubtful { from: FROM, sign: Sign::NextHop, age });
+        let doubt = |age| Some(Doubtful { from: FROM, sign: Sign::NextHop, next_hop: None, age });
         assert_eq!(watch.view(start + SECOND), doubt(SECOND));
         assert_eq!(watch.view(start + LIFETIME), doubt(LIFETIME), "since the last one");
         assert_eq!(watch.view(start + LIFETIME + SECOND), None);
-        watch.clear(OTHER, start);
+        watch.answered(OTHER, start);
         assert_eq!(watch.view(start + SECOND), doubt(SECOND));
-        watch.clear(FROM, start);
+        watch.answered(FROM, start);
         watch.answered(FROM, start + SECOND);
         watch.comes_from(FROM, start + LIFETIME);
-        assert_eq!(watch.view(start + LIFETIME), None, "it is a client that is answered");
+        watch.comes_from(OTHER, start + SECOND);
+        assert_eq!(watch.view(start + LIFETIME), None, "both are clients that are answered");
+        let next_hop = "10.20.20.20:6000".parse().unwrap();
+        watch.dials(next_hop);
         watch.tested(FROM, Tested::Back(Sign::Returns), start + LIFETIME);
-        assert_eq!(watch.view(start + LIFETIME).unwrap().sign, Sign::Returns, "until it is none");
+        watch.comes_from(FROM, start + LIFETIME);
+        let view = watch.view(start + LIFETIME).unwrap();
+        assert_eq!((view.sign, view.next_hop), (Sign::Returns, Some(next_hop)), "until it is none");
     }
 
     #[test]
@@ -368,7 +375,7 @@ mod tests {
         watch.tested(FROM, Tested::Gone, start);
         assert!(watch.slowed_by(FROM, start).is_none() && !watch.suspect(FROM, start));
         watch.rest(FROM);
-        assert!(watch.suspect(FROM, start));
+        assert!(watch.suspect(FROM, start + ANSWERING));
     }
 
     #[test]
@@ -403,7 +410,7 @@ mod tests {
         assert!(!watch.is_limited(FROM, start), "it is no proof");
         assert_eq!([watch.slowed_by(FROM, start), watch.slowed_by(OTHER, start)], [Some(LOOP_SLOWED_BY), None]);
         assert!(!watch.suspect(FROM, start), "it is known");
-        watch.clear(FROM, start);
+        watch.answered(FROM, start);
         assert!(!watch.is_loop(FROM, start), "somebody has mended it");
         watch.tested(FROM, Tested::Back(back()), start);
         watch.tested(FROM, Tested::Unclear, start);
@@ -413,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_proof_limits_a_source_and_only_for_a_minute_or_until_a_flow_is_answered() {
+    fn only_a_proof_limits_a_source_and_only_for_a_minute_after_the_last_test_or_until_a_flow_is_answered() {
         let (mut watch, start) = (Watch::default(), Instant::now());
         let Sign::Loop(own) = back() else { unreachable!() };
         watch.tested(FROM, Tested::Proven(own), start);
@@ -429,7 +436,10 @@ mod tests {
         assert!(limited(&watch, FROM, PROOF_LASTS + GRACE));
         watch.tested(FROM, Tested::Unclear, start + PROOF_LASTS + SECOND);
         watch.tested(FROM, Tested::Back(back()), start + PROOF_LASTS + 2 * SECOND);
-        assert!(limited(&watch, FROM, 2 * PROOF_LASTS + SECOND), "the limit refuses tests, too");
+        assert!(
+            limited(&watch, FROM, 2 * PROOF_LASTS + SECOND),
+            "the limit refuses connections of tests, so they keep a proof"
+        );
         assert!(!limited(&watch, FROM, 2 * PROOF_LASTS + 2 * SECOND));
         watch.tested(FROM, Tested::Unclear, start + 3 * PROOF_LASTS);
         assert!(!limited(&watch, FROM, 3 * PROOF_LASTS), "what is over does not begin again");

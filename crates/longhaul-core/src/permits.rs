@@ -233,10 +233,10 @@ impl Permits {
 
     /// Counts a flow of `tunnel`, which has its permit, as one whose client is a next hop of the tunnel. The tunnel
     /// itself may have caused such a flow. Returns false, and does not count it, when the tunnel has a quarter of the
-    /// permits, or 1,024, in such flows already, and if it is known that they are the tunnel's own (`is_loop`) at
+    /// permits, or 1,024, in such flows already, and if they are limited as the tunnel's own (`is_limited`) at
     /// [`MAX_LOOPED`].
-    pub fn take_from_next_hop(&mut self, tunnel: TunnelId, is_loop: bool) -> bool {
-        let max = (self.all / 4).clamp(1, if is_loop { MAX_LOOPED } else { MAX_FROM_NEXT_HOPS });
+    pub fn take_from_next_hop(&mut self, tunnel: TunnelId, is_limited: bool) -> bool {
+        let max = (self.all / 4).clamp(1, if is_limited { MAX_LOOPED } else { MAX_FROM_NEXT_HOPS });
         let Some(tunnel) = self.tunnels.get_mut(&tunnel).filter(|tunnel| tunnel.from_next_hops < max) else {
             return false;
         };

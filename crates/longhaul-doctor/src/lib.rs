@@ -1,13 +1,17 @@
 //! From a path, or a paste of a host's settings, to the exact change and what it will give.
 //!
-//! Each folder or file uses only those below it in this list:
+//! Each folder uses only those below it:
 //!
-//! - `advise`, `audit`, `tune`: the subcommands;
-//! - `page`: one HTML file, with its style and its charts;
-//! - `predict`: the rates of a path with hosts as they are, with tuned hosts, and with a relay;
-//! - `path`: the flags of a path, and the file of a measured one;
-//! - `show`: numbers and sentences for people;
-//! - `say`: stdout, stderr and exit codes.
+//! ```text
+//! tune      a subcommand
+//! advise    a subcommand
+//! audit     a subcommand
+//! page      one HTML file, with its style and its charts
+//! predict   the rates of a path with hosts as they are, with tuned hosts, and with a relay
+//! path      the flags of a path, and the file of a measured one
+//! show      numbers and sentences for people
+//! say       stdout, stderr and exit codes
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -6,16 +6,20 @@
 //!
 //! Four network namespaces in a row. The emulated WAN of [`longhaul_link`] runs between the two in the middle.
 //!
-//! Each folder uses only the folders above it in this list:
+//! Each folder uses only those below it:
 //!
-//! - `plan`: the lab to build, as data;
-//! - `world`: builds it;
-//! - `carrier` and `traffic`: the ways across the WAN, and the kinds of traffic;
-//! - `scenario`: a file that names plans, carriers, traffic and expectations;
-//! - `measure`: samples a run and measures its disturbance;
-//! - `report`: makes the verdicts, the table, the JSON document and the page;
-//! - `engine`: runs a scenario;
-//! - `cmd`: the subcommand.
+//! ```text
+//! cmd        the subcommand
+//! engine     runs a scenario
+//! report     makes the verdicts, the table, the JSON document and the page
+//! measure    samples a run and measures its disturbance
+//! scenario   a file that names plans, carriers, traffic and expectations
+//! traffic    the kinds of traffic
+//! carrier    the ways across the WAN
+//! world      builds a lab
+//! plan       the lab to build, as data
+//! error      why a lab cannot be built or run
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -382,9 +382,11 @@ fn each_other_rule_has_its_stage_its_health_and_its_remedy() {
 #[test]
 fn flows_that_may_come_back_are_doubtful_and_the_problem_says_how_that_shows() {
     let said = |sign| {
-        let looped = Some(Doubtful { from: "10.20.20.20".parse().unwrap(), sign, age: Duration::from_secs(7) });
-        let (text, health, since) =
-            only(&of_one(TunnelFacts { looped, hops: &[up("10.20.20.20:6000")], ..TunnelFacts::default() })).unwrap();
+        let (from, age) = ("10.20.20.20".parse().unwrap(), Duration::from_secs(7));
+        let looped = Some(Doubtful { from, sign, next_hop: None, age });
+        let back = HopFacts { looped_for: Some(age), ..up("10.20.20.20:6000") };
+        let hops = &[up("10.20.20.21:6000"), back];
+        let (text, health, since) = only(&of_one(TunnelFacts { looped, hops, ..TunnelFacts::default() })).unwrap();
         assert_eq!((health, since), (Health::Doubtful, at(NOW - 7)));
         text
     };

@@ -52,9 +52,12 @@ fn gone_listener(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
 /// Returns the problem of flows that may come back, and then use up permits until they are refused. They are not served. Not even a
 /// proven loop is fatal: a client that imitates one on purpose must not move keepalived's address.
 fn looped_flows(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
-    let Doubtful { from, sign, age } = tunnel.looped?;
+    let Doubtful { from, sign, next_hop, age } = tunnel.looped?;
     let question = "does its `to` lead back here?";
-    let own = || hops::some_of(tunnel.hops.iter().map(|hop| hop.next_hop.clone()));
+    let own = || match tunnel.hops.iter().find(|hop| hop.looped_for.is_some()) {
+        Some(hop) => hop.next_hop.to_string(),
+        None => next_hop.map(|address| address.to_string()).unwrap_or_default(),
+    };
     let (evidence, remedy) = match sign {
         Sign::NextHop => (format!("{from} is this tunnel's next hop, and connects to it"), question),
         Sign::Returns => (format!("a connection to the next hop came back from {from}"), question),

@@ -90,7 +90,8 @@ fn start(
     let is_own = relay.probes.own.accepted(peer);
     let expected = if is_own { Some(Asks::OwnProbe) } else { tunnel.settings.proxy_in.map(Asks::Header) };
     // Before the socket is registered with the runtime, so that a flood of refused clients uses no epoll watches.
-    if !is_own && (!is_allowed(relay, &tunnel, peer) || is_echo_too_many(relay, &tunnel, peer, &mut permit)) {
+    let is_admitted = is_own || admit_peer(relay, &tunnel, peer) && admit_echo(relay, &tunnel, peer, &mut permit);
+    if !is_admitted {
         return;
     }
     // Behind a proxy, the source is known only after its header.
@@ -200,7 +201,8 @@ fn admit(serving: &Serving, accept: &Socket, permit: Permit) -> Option<(Arc<Serv
     Some((tunnel, permit))
 }
 
-fn is_allowed(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr) -> bool {
+/// Admits a client that `allow` has.
+fn admit_peer(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr) -> bool {
     let Tunnel { name, allow, .. } = &*tunnel.settings;
     // An IPv4 client of an IPv6 listener has the address ::ffff:a.b.c.d.
     let ip = peer.ip().to_canonical();
@@ -215,21 +217,22 @@ fn is_allowed(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr) -> bool {
     false
 }
 
-/// Whether the client is a next hop of the tunnel, or sends the tunnel's own flows back to it, and too many flows have such clients
-/// already. Its reset travels all the way round, and every flow of the loop ends.
-fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
+/// Admits a client unless it is a next hop of the tunnel, or sends the tunnel's own flows back to it, and too many flows have such clients
+/// already. The reset of the one that is refused travels all the way round, and every flow of the loop ends.
+fn admit_echo(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, permit: &mut Permit) -> bool {
     let (from, now) = (peer.ip().to_canonical(), Instant::now());
     let suspected = tunnel.loops.suspecting().map(|watch| (watch.sign(from, now), watch.is_limited(from, now)));
-    let (sign, is_loop) = suspected.unwrap_or_default();
+    let (sign, is_limited) = suspected.unwrap_or_default();
     if sign < Some(Sign::Returns) && !relay.tunnels.loop_guard.is_next_hop(&tunnel.settings, from) {
-        return false;
+        return true;
     }
     tunnel.loops.change(|watch| watch.comes_from(from, now));
     // Flows from before the loop was known count, too.
-    let is_full = is_loop && tunnel.loops.newest(&relay.registry, from, MAX_LOOPED).len() == MAX_LOOPED;
-    if !is_full && permit.note_next_hop(is_loop) {
-        return false;
+    let is_full = is_limited && tunnel.loops.newest(&relay.registry, from, MAX_LOOPED).len() == MAX_LOOPED;
+    if !is_full && permit.note_next_hop(is_limited) {
+        return true;
     }
+    let is_loop = matches!(sign, Some(Sign::Loop(_)));
     tunnel.counters.count(|counters| &counters.refused);
     tunnel.counters.count(|counters| &counters.looped);
     let name = &tunnel.settings.name;
@@ -238,7 +241,7 @@ fn is_echo_too_many(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, perm
         warn!(tunnel = %name, %peer, is_loop, more, "refused: too many flows from this tunnel's own next hop; \
             do two relays point at each other?");
     }
-    true
+    false
 }
 
 fn catch_up(relay: &Relay, tunnel: &Tunnel, accept: &Socket, peer: SocketAddr) {

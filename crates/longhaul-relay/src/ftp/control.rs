@@ -336,7 +336,7 @@ impl<'a> Control<'a> {
         }
         self.read[side(source)] += bytes.len() as u64;
         if source == Leg::Dial {
-            self.data.heard_server();
+            self.data.server_sent();
         }
         match bytes {
             [] => self.session.end(side(source), now()),

@@ -43,7 +43,7 @@ pub(super) struct DataConnections {
     /// The latest one, until its flow begins.
     latest: Option<Open>,
     /// The one before, if the server has connected for it: pyftpdlib connects at PORT, and answers once too often if its connection is
-    /// reset meanwhile. The server's next reply closes it.
+    /// reset meanwhile. The server's next bytes close it.
     replaced: Option<Open>,
     /// The dial to the client for the server's data connection.
     arriving: Option<Dialling>,
@@ -270,9 +270,7 @@ impl DataConnections {
     fn listen(&mut self, from: Side, tunnel: &Tunnel) -> Result<(DataListener, SocketAddr), String> {
         let local = self.ours[from];
         let listen = || ports::listen(local, self.tunnel.settings.ftp.ports.as_ref(), &tunnel.accept);
-        // The port of the one before may be the only one.
-        let listener = listen().or_else(|why| self.replaced.take().map(drop).ok_or(why).and_then(|()| listen()));
-        let listener = register(listener?)?;
+        let listener = register(or_instead_of(&mut self.replaced, listen)?)?;
         let address = listener.get_ref().local_addr().ok().and_then(|address| address.as_socket());
         let address = address.ok_or("the kernel does not tell its port")?;
         let listening = Listening::begin(&self.relay, &self.tunnel, address, self.rules.ends[from], from);
@@ -348,11 +346,11 @@ impl DataConnections {
         (self.replaced, self.client) = (self.latest.take().filter(from_server), None);
         (self.calling, self.calling_early) = (None, None);
         self.facts = Arc::new(Mutex::new(facts));
-        self.places.one().or_else(|why| self.replaced.take().map(drop).ok_or(why).and_then(|()| self.places.one()))
+        or_instead_of(&mut self.replaced, || self.places.one())
     }
 
-    /// Notes that the server has sent something.
-    pub(super) fn heard_server(&mut self) {
+    /// Notes that the server has sent bytes: after a PORT, they are most likely the reply to it.
+    pub(super) fn server_sent(&mut self) {
         self.replaced = None;
     }
 
@@ -463,6 +461,14 @@ impl Drop for DataConnections {
     }
 }
 
+/// Takes something, if need be in place of what `replaced` holds: perhaps the last place or the only port.
+fn or_instead_of<T>(replaced: &mut Option<Open>, take: impl Fn() -> Result<T, String>) -> Result<T, String> {
+    match take() {
+        Err(_) if replaced.take().is_some() => take(),
+        taken => taken,
+    }
+}
+
 /// Stands for the port of a peer that names none, but connects. RFC 959 3.2: the port of the server's end in active mode.
 const DATA_PORT: u16 = 20;
 
@@ -561,7 +567,7 @@ mod tests {
         open(&mut data, 9);
         assert_eq!((data.state(), data.places.taken()), (awaits, 2));
         assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
-        data.heard_server();
+        data.server_sent();
         assert_eq!((data.state(), data.places.taken()), (awaits, 1));
         assert_eq!(server.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     }

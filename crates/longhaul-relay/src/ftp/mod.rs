@@ -13,7 +13,7 @@
 //!     commands       holds the FIN of an upload until the server has the commands before it
 //!     ports          finds a free port
 //!     places         counts the data connections
-//!     trouble        tells of those whose dial failed
+//!     trouble        tells of those that were refused, or whose dial failed
 //! ```
 //! A data connection is a flow like any other, of a tunnel that is made for it: its next hop is the address that the other
 //! side named. Its socket options are those of the control connection's legs.

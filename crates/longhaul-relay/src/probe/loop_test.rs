@@ -93,6 +93,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         if left > BETWEEN_LOOKS_AT_FLOWS {
             continue;
         }
+        tunnel.loops.change(|watch| watch.dials(next_hop));
         let (result, source) = test(&relay, &tunnel, from, next_hop).await;
         // In a full tunnel, nothing can come.
         let result = if result == Tested::Gone && !tunnel.has_room() { Tested::Unclear } else { result };
@@ -289,7 +290,7 @@ const LOOK_EVERY: usize = 8;
 /// Minimum time before a test, and before each end of a connection.
 const MIN_WAIT: Duration = Duration::from_millis(100);
 
-/// Minimum number of round trips before an end. The end must come back in half of that time.
+/// Minimum number of round trips before an end. FIN must come back in half of that time, and RST in all of it.
 const ROOM: u32 = 4;
 
 /// Time before the next test of a source whose flows are still not answered.

@@ -1,7 +1,7 @@
 //! Probes of a path: answers those of others, makes the daemon's own, and finds flows that come back.
 //!
-//! Enters: the first bytes of a flow, or a tunnel whose path the daemon checks. Leaves: an answered probe, a preface that is
-//! passed on to the next relay, or the latest result of the daemon's own probe.
+//! Enters: the first bytes of a flow, a flow that begins, or a tunnel whose path the daemon checks. Leaves: an answered probe, a preface
+//! that is passed on to the next relay, the latest result of the daemon's own probe, or a doubt that flows come back.
 //! May use: `reach` and what is below it.
 
 pub(crate) mod answer;

@@ -92,11 +92,15 @@ impl LoopGuard {
         if client.is_loopback() {
             return false;
         }
-        let is_client = |address: &SocketAddr| address.ip().to_canonical() == client;
-        tunnel.to.iter().any(|hop| match hop.address() {
-            Some(address) => is_client(&address),
-            None => lock(&self.hops).get(hop).is_some_and(|last| last.iter().any(is_client)),
-        })
+        tunnel.to.iter().any(|hop| self.is_one_of(hop, |address| address.ip().to_canonical() == client))
+    }
+
+    /// Whether `is_it` holds for an address of `hop`.
+    pub(super) fn is_one_of(&self, hop: &NextHop, is_it: impl Fn(SocketAddr) -> bool) -> bool {
+        match hop.address() {
+            Some(address) => is_it(address),
+            None => lock(&self.hops).get(hop).is_some_and(|last| last.iter().any(|address| is_it(*address))),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The search for a loop of a tunnel's flows through another relay. Every flow asks for it. A flow that nobody suspects costs three
-//! atomic operations, and one lock at its end if it was answered.
+//! The search for a loop of a tunnel's flows through another relay. Every flow asks for it. A flow that nobody suspects costs some
+//! atomic operations, and one lock at its end if it was answered. Of many flows at once, one of eight looks at the newest of them, too.
 
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;

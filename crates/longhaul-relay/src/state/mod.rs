@@ -8,6 +8,7 @@
 //! shared            the Relay
 //! tunnels           the list of tunnels that are served, and their views
 //!   loop_guard      finds dials that would come back to this process
+//!   loop_watch      finds flows that come back through another relay
 //!   served_tunnel   a tunnel: its settings, and what is kept for it
 //!     absence       the address of its listener that is gone
 //!     hops          its next hops

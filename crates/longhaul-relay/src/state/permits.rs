@@ -131,10 +131,10 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Records that the flow's client is a next hop of its tunnel, or sends flows of the tunnel back to it (`is_loop`). Returns false
+    /// Records that the flow's client is a next hop of its tunnel, or sends flows of the tunnel back to it. Returns false
     /// when too many flows have such clients already.
-    pub(crate) fn note_next_hop(&mut self, is_loop: bool) -> bool {
-        self.is_from_next_hop = self.of.all.book().take_from_next_hop(self.of.tunnel, is_loop);
+    pub(crate) fn note_next_hop(&mut self, is_limited: bool) -> bool {
+        self.is_from_next_hop = self.of.all.book().take_from_next_hop(self.of.tunnel, is_limited);
         self.is_from_next_hop
     }
 

@@ -11,7 +11,7 @@ use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::Tunnel;
 use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, StalledClients, TunnelFacts, Wait};
-use longhaul_core::loops::{Doubtful, Sign};
+use longhaul_core::loops::Doubtful;
 use longhaul_sys::route::takes_foreign;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -173,9 +173,11 @@ impl Tunnels {
         });
         let looped = tunnel.loops.suspecting().and_then(|watch| watch.view(Instant::now()));
         let mut hops = hops.view(settings, &self.names, &stalled.hops);
-        // Of several hops, nobody knows which one leads back.
-        if let ([hop], Some(doubt)) = (&mut hops[..], looped.filter(|doubt| doubt.sign > Sign::NextHop)) {
-            hop.looped_for = Some(doubt.age);
+        if let Some(Doubtful { next_hop: Some(address), age, .. }) = looped {
+            let is_it = |known: SocketAddr| known.port() == address.port() && known.ip() == address.ip();
+            for (hop, facts) in settings.to.iter().zip(&mut hops) {
+                facts.looped_for = self.loop_guard.is_one_of(hop, is_it).then_some(age);
+            }
         }
         TunnelView {
             settings: settings.clone(),
@@ -238,5 +240,35 @@ impl Tunnels {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::state::shared::Relay;
+    use longhaul_config::{NextHop, Tunnel};
+    use longhaul_core::loops::{Sign, Tested};
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    #[test]
+    fn of_several_next_hops_the_one_that_a_test_dialled_is_doubtful() {
+        let relay = Relay::new(100);
+        let [one, two, named] = ["192.0.2.1", "192.0.2.2", "two.example"].map(|host| NextHop::new(host, 1));
+        let settings = Tunnel::new("a", "127.0.0.1:1".parse().unwrap(), vec![one, two, named.clone()]);
+        let tunnel = relay.tunnels.open(Arc::new(settings));
+        relay.tunnels.set(vec![tunnel.clone()]);
+        let of_two = SocketAddr::from(([192, 0, 2, 2], 1));
+        relay.tunnels.loop_guard.resolved(&named, &[of_two]);
+        let looped = || relay.tunnels.view(&tunnel).hops.iter().map(|hop| hop.looped_for.is_some()).collect::<Vec<_>>();
+        let (from, now) = (of_two.ip(), Instant::now());
+        tunnel.loops.change(|watch| watch.comes_from(from, now));
+        assert_eq!(looped(), [false; 3], "no test has shown which one");
+        tunnel.loops.change(|watch| {
+            watch.dials(of_two);
+            watch.tested(from, Tested::Back(Sign::Returns), now);
+        });
+        assert_eq!(looped(), [false, true, true], "by its address and by its name");
     }
 }

@@ -26,8 +26,8 @@ pub(super) struct StatusFlags {
     json: bool,
     /// Print one line for Nagios
     ///
-    /// Exits with 0 if the daemon is ready, and with 1 if it is, but new flows of a tunnel may not be served. Exits with 2 if it is not or if there is no daemon: it does not accept connections, or
-    /// a tunnel cannot serve new flows. Exits with 3 if that cannot be told, for example because of a missing right.
+    /// Exit codes: 0 OK, the daemon is ready. 1 WARNING, it is ready, but a tunnel may not serve new flows. 2 CRITICAL, there is no daemon,
+    /// it does not accept connections, or a tunnel cannot serve new flows. 3 UNKNOWN, for example because of a missing right.
     #[arg(long, conflicts_with = "json")]
     nagios: bool,
 }
