@@ -53,7 +53,7 @@ pub struct Answers {
     acked: Option<u64>,
     /// Time of the last answer that a look has seen.
     came: Option<Instant>,
-    /// Time of the first of the looks without a break that saw an unanswered keepalive probe. One look may see a probe on its way.
+    /// Time of the first of the looks without a break that saw an unanswered probe. One look may see a probe on its way.
     probed: Option<Instant>,
 }
 
@@ -93,8 +93,9 @@ impl Answers {
         if has_acked || !look.is_in_flight() {
             self.since = now;
         }
-        // A window probe is no sign: the last one may have been sent a moment ago, and the one before 2 minutes ago.
-        let is_probed = look.unanswered_probes > 0 && look.unacked_segments == 0 && look.unsent_bytes == 0;
+        // With bytes to send, they are probes of a closed window. One alone may be lost, and the next one come 2 minutes later.
+        let least = if look.unsent_bytes == 0 { 1 } else { 2 };
+        let is_probed = look.unanswered_probes >= least && look.unacked_segments == 0;
         self.probed = is_probed.then(|| self.probed.unwrap_or(now));
         let due = (3 * look.rto()).max(MIN_STALL);
         let missing = [Some(self.since), self.probed].into_iter().flatten().find(|since| now - *since >= due);
@@ -168,8 +169,10 @@ mod tests {
         assert_eq!(of(&[far; 4]), [none, none, missing(0), missing(0)]);
         let farther = LegLook { rtt: ms(800), rtt_var: ms(200), ..flight };
         assert_eq!(of(&[farther; 5]), [none, none, none, none, missing(0)], "4.8 s");
-        let closed = LegLook { peer_window: 0, unsent_bytes: 1, unanswered_probes: 1, ..flight };
-        assert_eq!(of(&[closed; 9]), [none; 9], "its reader is paused");
+        let closed = LegLook { peer_window: 0, unsent_bytes: 1, unacked_segments: 0, unanswered_probes: 1, ..flight };
+        assert_eq!(of(&[closed; 9]), [none; 9], "its reader is paused, and a probe was lost");
+        let down = LegLook { unanswered_probes: 2, ..closed };
+        assert_eq!(of(&[down, closed, down, down, down, down]), [none, none, none, none, none, missing(3)]);
         let held_back = LegLook { unacked_segments: 0, unsent_bytes: 1, unanswered_probes: 3, ..flight };
         assert_eq!(of(&[held_back; 4]), [none, none, missing(0), missing(0)], "this host's own link is down");
         let quiet = LegLook { since_sent: ms(9000), since_received: ms(8000), ..LegLook::default() };

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! seen ──told_after, and the tunnel is not broken──> told: one line ──not seen for 30 s──> ended: one line
+//!   └────over before that, after 5 s or more───────────^
 //! ```
 //! So one that comes and goes within 30 s has one line.
 
@@ -24,6 +25,8 @@ struct Watched {
     /// Time for which it had lasted then.
     lasted: Duration,
     is_told: bool,
+    /// Whether the tunnel was broken meanwhile: another line tells that.
+    is_others: bool,
 }
 
 /// A line for the log.
@@ -43,8 +46,8 @@ impl News {
             let Some(Party { told_after: Some(told_after), .. }) = &problem.party else { continue };
             let known = self.0.iter().position(|watched| watched.is_of(problem));
             let index = known.unwrap_or_else(|| {
-                let (problem, lasted) = (problem.clone(), Duration::ZERO);
-                self.0.push(Watched { problem, since: now, seen: now, lasted, is_told: false });
+                let (problem, lasted, is_told, is_others) = (problem.clone(), Duration::ZERO, false, false);
+                self.0.push(Watched { problem, since: now, seen: now, lasted, is_told, is_others });
                 self.0.len() - 1
             });
             let watched = &mut self.0[index];
@@ -53,7 +56,7 @@ impl News {
             }
             // Whoever has found that has written a line.
             if problems.iter().any(|other| other.tunnel == problem.tunnel && other.health.is_broken()) {
-                watched.since = now;
+                (watched.since, watched.is_others) = (now, true);
             } else if now.saturating_duration_since(watched.since) >= *told_after {
                 (watched.problem, watched.is_told) = (problem.clone(), true);
                 lines.push(Line::Found(problem.clone()));
@@ -63,6 +66,13 @@ impl News {
             let is_there = problems.iter().any(|problem| watched.is_part_of(problem));
             if is_there {
                 (watched.seen, watched.lasted) = (now, at.since(watched.problem.since));
+            }
+            // Over before whoever might have told it found it.
+            let is_missed =
+                !watched.is_others && watched.lasted >= LEAST && !problems.iter().any(|one| watched.is_of(one));
+            if !is_there && !watched.is_told && is_missed {
+                watched.is_told = true;
+                lines.push(Line::Found(watched.problem.clone()));
             }
             if is_there || !watched.is_told {
                 return is_there;
@@ -102,6 +112,9 @@ fn name(problem: &Problem) -> Option<&str> {
 
 /// Time after which a problem that is not seen any more has ended.
 const QUIET: Duration = Duration::from_secs(30);
+
+/// Least time of a problem that is told once it is over.
+const LEAST: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -169,6 +182,15 @@ mod tests {
         assert_eq!(lines(400, down), []);
         let unseen = |_| vec![problem(Some(15))];
         assert_eq!(lines(400, unseen), [(116, None)], "the probes find nothing");
+    }
+
+    #[test]
+    fn one_that_is_over_before_a_probe_finds_it_has_its_lines_then() {
+        let until = |end| move |second| if second < end { vec![problem(Some(60))] } else { Vec::new() };
+        assert_eq!(lines(400, until(125)), [(125, None), (154, Some(24 * SECOND))]);
+        assert_eq!(lines(400, until(105)), []);
+        let again = |second| if second % 20 < 10 && second < 1000 { vec![problem(Some(60))] } else { Vec::new() };
+        assert_eq!(lines(2000, again), [(110, None), (1019, Some(889 * SECOND))]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! May use: `leg` and what is below it.
 //!
 //! ```text
+//! plan     the probe to make
 //! prober   connects, sends the preface, reads the reports, sends bytes and compares the echo
 //!   stream   the prober's connection
 //!   pattern  the bytes of the payload
@@ -16,12 +17,14 @@
 mod findings;
 mod key_file;
 mod pattern;
+mod plan;
 mod prober;
 mod stream;
 mod verdict;
 
 pub use findings::{Echo, Findings, Relay};
 pub use key_file::{CREDENTIALS, KeyError, handover as key_handover, load as load_key};
-pub use prober::{MIN_ECHO_BYTES, Plan, run};
+pub use plan::{MIN_ECHO_BYTES, Plan};
+pub use prober::run;
 pub(crate) use prober::{run_announced, run_on};
 pub use verdict::{Verified, json, nagios};

@@ -1,7 +1,7 @@
 //! The findings of probes as text, as JSON and as a line for Nagios.
 
 use super::findings::{Findings, Relay};
-use super::prober::Plan;
+use super::plan::Plan;
 use longhaul_core::health::{Health, Stage};
 use longhaul_core::wire::answer::{Dial, Next};
 use longhaul_units::Bytes;
