@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 pub struct Watch {
     /// The source that somebody tests, and the time until which its dials are slowed.
     tested: Option<(IpAddr, Instant)>,
+    /// Others that were suspected meanwhile, at most [`MAX_ANSWERED`], and are slowed until then, too: they may be those of the loop.
+    others: Vec<IpAddr>,
     doubt: Option<Doubt>,
     /// The next hop to which the last test connected.
     next_hop: Option<SocketAddr>,
@@ -80,27 +82,29 @@ impl Tested {
 /// The signs of the connections of one test, in their order.
 #[derive(Debug, Default)]
 pub struct Series {
-    before: Option<Sign>,
     found: Option<Sign>,
-    /// Connections in a row whose reset came back.
+    /// Connections in a row that came back.
+    returns: u32,
+    /// Connections in a row whose reset came back, too.
     resets: u32,
 }
 
 impl Series {
-    /// Records the sign of the next connection, and returns the result of the test so far. Two in a row show a sign.
+    /// Records the sign of the next connection, and returns the result of the test so far. Two resets in a row show a loop. Of FIN alone
+    /// it takes five: many clients that half-close look so more often.
     pub fn add(&mut self, sign: Option<Sign>) -> Tested {
-        self.found = self.found.max(self.before.min(sign));
-        self.before = sign;
-        let Some(Sign::Loop(own)) = sign else {
-            self.resets = 0;
-            return self.result();
-        };
-        self.resets += 1;
-        if self.resets < PROVING { self.result() } else { Tested::Proven(own) }
-    }
-
-    fn result(&self) -> Tested {
-        self.found.map_or(Tested::Unclear, Tested::Back)
+        let is_reset = matches!(sign, Some(Sign::Loop(_)));
+        self.returns = if sign.is_some() { self.returns + 1 } else { 0 };
+        self.resets = if is_reset { self.resets + 1 } else { 0 };
+        if self.resets >= 2 {
+            self.found = self.found.max(sign);
+        } else if self.returns >= PROVING {
+            self.found = self.found.max(Some(Sign::Returns));
+        }
+        match sign {
+            Some(Sign::Loop(own)) if self.resets >= PROVING => Tested::Proven(own),
+            _ => self.found.map_or(Tested::Unclear, Tested::Back),
+        }
     }
 }
 
@@ -118,12 +122,14 @@ pub struct Doubtful {
 }
 
 impl Watch {
-    /// Records that the client `from` is a next hop of the tunnel, or is in doubt and has come again. That is no doubt about a client whose
-    /// flows are answered.
-    pub fn comes_from(&mut self, from: IpAddr, now: Instant) {
-        if !self.is_answered(from, LIFETIME, now) {
+    /// Records that the client `from` is a next hop of the tunnel, or is in doubt and has come again. Returns whether that is a doubt: not
+    /// about a client whose flows are answered.
+    pub fn comes_from(&mut self, from: IpAddr, now: Instant) -> bool {
+        let is_doubt = !self.is_answered(from, LIFETIME, now);
+        if is_doubt {
             self.note(from, Sign::NextHop, now);
         }
+        is_doubt
     }
 
     /// Whether the refusal of a flow of `from` is to be told. Of each doubt only the first one is: a loop goes on until somebody mends it.
@@ -134,22 +140,32 @@ impl Watch {
     /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered. Returns whether somebody must test now whether they
     /// come back, and then tell the [result](Watch::tested).
     pub fn suspect(&mut self, from: IpAddr, now: Instant) -> bool {
-        let is_new = self.tested.is_none() && !self.is_loop(from, now) && !self.is_answered(from, ANSWERING, now);
-        if is_new {
-            self.tested = Some((from, now + SLOWED_FOR));
+        if self.is_loop(from, now) || self.is_answered(from, ANSWERING, now) {
+            return false;
         }
-        is_new
+        let is_first = self.tested.is_none();
+        if is_first {
+            self.tested = Some((from, now + SLOWED_FOR));
+        } else if self.others.len() < MAX_ANSWERED && !self.others.contains(&from) {
+            self.others.push(from);
+        }
+        is_first
     }
 
     /// Returns the time by which a dial for the client `from` is to be delayed: during a test, and once it came back. In a loop it is so
-    /// long that a test of the other relay ends before the flows that it makes are refused.
-    pub fn slowed_by(&self, from: IpAddr, now: Instant) -> Option<Duration> {
-        let is_tested = self.tested.is_some_and(|(tested, until)| tested == from && now < until);
-        match self.sign(from, now) {
-            Some(Sign::Loop(_)) => Some(LOOP_SLOWED_BY),
-            Some(Sign::Returns) => Some(SLOWED_BY),
-            _ => is_tested.then_some(SLOWED_BY),
-        }
+    /// long that a test of the other relay ends before the flows that it makes are refused. Each connection of a client goes round by
+    /// itself, so it is longer with more than 256 of the tunnel's `flows`: they would fill the tunnel in a second.
+    pub fn slowed_by(&self, from: IpAddr, flows: u64, now: Instant) -> Option<Duration> {
+        let is_tested =
+            self.tested.is_some_and(|(tested, until)| now < until && (tested == from || self.others.contains(&from)));
+        let by = match self.sign(from, now) {
+            Some(Sign::Loop(_)) => LOOP_SLOWED_BY,
+            Some(Sign::Returns) => SLOWED_BY,
+            _ if is_tested => SLOWED_BY,
+            _ => return None,
+        };
+        let more = flows.saturating_sub(SLOWED_MORE) / MAX_LOOPED as u64;
+        Some(by.saturating_mul(u32::try_from(more).unwrap_or(u32::MAX)).clamp(by, LONGEST_SLOWED_BY))
     }
 
     /// Records that a test connects to `next_hop`.
@@ -160,7 +176,9 @@ impl Watch {
     /// Records the result of a test of `from`. No other test begins until [`rest`](Watch::rest). Whether dials are slowed is now up to the
     /// result.
     pub fn tested(&mut self, from: IpAddr, result: Tested, now: Instant) {
-        self.tested = Some((from, now));
+        let until =
+            self.tested.filter(|(tested, _)| *tested == from && result == Tested::Unclear).map(|(_, until)| until);
+        self.tested = Some((from, until.unwrap_or(now)));
         match result {
             Tested::Unclear => self.keep_proof(from, now),
             Tested::Gone => self.deny(from, now),
@@ -213,6 +231,7 @@ impl Watch {
     /// have looked like the FIN of a test, so a doubt by FIN alone ends, too. A loop stays: its flows end by their refusals.
     pub fn rest(&mut self, from: IpAddr) {
         self.tested = None;
+        self.others.clear();
         self.doubt = self.doubt.take().filter(|doubt| doubt.from != from || doubt.sign != Sign::Returns);
     }
 
@@ -301,7 +320,7 @@ const MAX_ANSWERED: usize = 64;
 /// Time from the first proof of a loop to the limit of its flows. Dials are slowed meanwhile.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Number of connections in a row that prove a loop. A client that opens and resets many connections hits the time of a reset once in
+/// Number of connections in a row that prove a loop by their resets, or make a doubt by their FIN. A client that opens and resets many connections hits the time of a reset once in
 /// [`RESET_CHANCES`] connections, and so five in a row once in 32,768.
 const PROVING: u32 = 5;
 
@@ -317,6 +336,12 @@ const SLOWED_BY: Duration = Duration::from_millis(20);
 /// Time by which a dial is delayed in a loop: [`MAX_LOOPED`] flows take more than 1.5 s.
 const LOOP_SLOWED_BY: Duration = Duration::from_millis(100);
 
+/// Number of flows of a tunnel above which each [`MAX_LOOPED`] more delay a dial once more.
+const SLOWED_MORE: u64 = 256;
+
+/// Maximum time by which a dial is delayed.
+const LONGEST_SLOWED_BY: Duration = Duration::from_secs(1);
+
 /// Maximum time during which dials are slowed. Most tests take less.
 const SLOWED_FOR: Duration = Duration::from_secs(20);
 
@@ -330,6 +355,7 @@ mod tests {
 
     const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 20, 20, 20));
     const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 20, 20, 21));
+    const THIRD: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 20, 20, 22));
     const SECOND: Duration = Duration::from_secs(1);
 
     fn back() -> Sign {
@@ -370,10 +396,16 @@ mod tests {
             [true, false, false]
         );
         assert_eq!(watch.view(start), None, "a suspicion is no doubt");
-        assert_eq!([watch.slowed_by(FROM, start), watch.slowed_by(OTHER, start)], [Some(SLOWED_BY), None]);
-        assert_eq!(watch.slowed_by(FROM, start + SLOWED_FOR), None, "whatever becomes of the test");
+        let slowed = |watch: &Watch| [FROM, OTHER, THIRD].map(|from| watch.slowed_by(from, 17, start).is_some());
+        assert_eq!(slowed(&watch), [true, true, false], "both are suspected");
+        assert_eq!(watch.slowed_by(FROM, SLOWED_MORE, start), Some(SLOWED_BY));
+        assert_eq!(watch.slowed_by(FROM, SLOWED_MORE + 320, start), Some(20 * SLOWED_BY), "each of many goes round");
+        assert_eq!(watch.slowed_by(FROM, u64::MAX, start), Some(LONGEST_SLOWED_BY));
+        assert_eq!(watch.slowed_by(FROM, 17, start + SLOWED_FOR), None, "whatever becomes of the test");
+        watch.tested(FROM, Tested::Unclear, start);
+        assert_eq!(watch.slowed_by(FROM, 17, start), Some(SLOWED_BY), "nobody knows yet");
         watch.tested(FROM, Tested::Gone, start);
-        assert!(watch.slowed_by(FROM, start).is_none() && !watch.suspect(FROM, start));
+        assert!(watch.slowed_by(FROM, 17, start).is_none() && !watch.suspect(FROM, start));
         watch.rest(FROM);
         assert!(watch.suspect(FROM, start + ANSWERING));
     }
@@ -398,7 +430,7 @@ mod tests {
         watch.comes_from(FROM, start);
         watch.tested(FROM, Tested::Back(Sign::Returns), start);
         assert_eq!((watch.sign(FROM, start), watch.sign(OTHER, start)), (Some(Sign::Returns), None));
-        assert_eq!(watch.slowed_by(FROM, start), Some(SLOWED_BY));
+        assert_eq!(watch.slowed_by(FROM, 17, start), Some(SLOWED_BY));
         watch.tested(FROM, Tested::Back(back()), start);
         watch.rest(FROM);
         watch.comes_from(FROM, start + SECOND);
@@ -408,7 +440,7 @@ mod tests {
         assert_eq!((view.from, view.sign, view.age), (FROM, back(), SECOND));
         assert!(watch.is_loop(FROM, start) && !watch.is_loop(OTHER, start));
         assert!(!watch.is_limited(FROM, start), "it is no proof");
-        assert_eq!([watch.slowed_by(FROM, start), watch.slowed_by(OTHER, start)], [Some(LOOP_SLOWED_BY), None]);
+        assert_eq!([watch.slowed_by(FROM, 17, start), watch.slowed_by(OTHER, 17, start)], [Some(LOOP_SLOWED_BY), None]);
         assert!(!watch.suspect(FROM, start), "it is known");
         watch.answered(FROM, start);
         assert!(!watch.is_loop(FROM, start), "somebody has mended it");
@@ -460,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn two_connections_in_a_row_are_a_sign_and_five_resets_in_a_row_a_proof() {
+    fn two_resets_or_five_fins_in_a_row_are_a_sign_and_five_resets_in_a_row_a_proof() {
         let Sign::Loop(own) = back() else { unreachable!() };
         let after = |signs: &[Option<Sign>]| {
             let mut series = Series::default();
@@ -468,7 +500,8 @@ mod tests {
         };
         let (none, fin, reset) = (None, Some(Sign::Returns), Some(back()));
         assert_eq!(after(&[reset, none, reset, none]), Tested::Unclear);
-        assert_eq!(after(&[none, fin, reset]), Tested::Back(Sign::Returns));
+        assert_eq!(after(&[fin; 4]), Tested::Unclear);
+        assert_eq!(after(&[none, fin, fin, reset, fin, fin]), Tested::Back(Sign::Returns));
         assert_eq!(after(&[reset, reset, none]), Tested::Back(back()));
         assert_eq!(after(&[reset; 4]), Tested::Back(back()));
         assert_eq!(after(&[reset, reset, reset, reset, fin, reset]), Tested::Back(back()), "one after the other");

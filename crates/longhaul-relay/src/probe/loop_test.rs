@@ -40,13 +40,17 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
         return None;
     }
     let (before, flows) = (tunnel.loops.begun(flow), tunnel.counters.flows_now.load(Relaxed));
-    if before % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64 {
-        let is_unanswered = unanswered(relay, tunnel, from).is_some();
-        if is_unanswered && tunnel.loops.change(|watch| watch.suspect(from, now)) {
-            tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
-        }
+    let is_due = before % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64;
+    if is_due && are_unanswered(relay, tunnel, from) && tunnel.loops.change(|watch| watch.suspect(from, now)) {
+        tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
     }
-    tunnel.loops.suspecting()?.slowed_by(from, now)
+    slowed_by(tunnel, from)
+}
+
+/// Returns the time by which a dial for a flow of `from` is delayed now.
+fn slowed_by(tunnel: &ServedTunnel, from: IpAddr) -> Option<Duration> {
+    let flows = tunnel.counters.flows_now.load(Relaxed);
+    tunnel.loops.suspecting()?.slowed_by(from, flows, Instant::now())
 }
 
 /// Looks at a `flow` that has ended: an answered one shows that there is no loop.
@@ -69,11 +73,17 @@ pub(crate) fn went_round(tunnel: &ServedTunnel, flow: &Flow) -> bool {
         && tunnel.loops.suspecting().is_some_and(|watch| is_quiet(&watch, Instant::now()))
 }
 
-/// Returns the next hop of flows from `from`, if there are more of them than a loop may have, and none of the newest is answered.
-fn unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> Option<SocketAddr> {
-    let newest = tunnel.loops.newest(&relay.registry, from, MAX_LOOPED + 1);
-    let are_many = newest.len() > MAX_LOOPED && !newest.iter().any(|flow| flow.is_answered());
-    newest.iter().find_map(|flow| flow.next_hop()).filter(|_| are_many).map(|(_, address)| address)
+/// Whether more of the newest flows are from `from` than a loop may have, and none of them is answered.
+fn are_unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> bool {
+    let newest = tunnel.loops.newest(&relay.registry, |flow| flow.began_by(from), MAX_LOOPED + 1);
+    newest.len() > MAX_LOOPED && !newest.iter().any(|flow| flow.is_answered())
+}
+
+/// Returns the next hop of the newest flow that is connected, or the first one that is an address.
+fn next_hop(relay: &Relay, tunnel: &ServedTunnel) -> Option<SocketAddr> {
+    let newest = tunnel.loops.newest(&relay.registry, |flow| flow.next_hop().is_some(), 1);
+    let of_flow = newest.first().and_then(|flow| Some(flow.next_hop()?.1));
+    of_flow.or_else(|| tunnel.settings.to.iter().find_map(|hop| hop.address()))
 }
 
 /// Tests whether the flows of `from` come back, and again later, while nobody answers them. The flows of a loop end by their refusals,
@@ -88,11 +98,14 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
     while is_served() {
         let left = due.saturating_duration_since(Instant::now());
         sleep(left.min(BETWEEN_LOOKS_AT_FLOWS)).await;
-        let is_loop = watch_says(Watch::is_loop, from);
-        let Some(next_hop) = unanswered(&relay, &tunnel, from).or(tested.filter(|_| is_loop)) else { break };
+        if !are_unanswered(&relay, &tunnel, from) && !watch_says(Watch::is_loop, from) {
+            break;
+        }
         if left > BETWEEN_LOOKS_AT_FLOWS {
             continue;
         }
+        // While dials are slowed, none of the newest flows may be connected.
+        let Some(next_hop) = next_hop(&relay, &tunnel).or(tested) else { continue };
         tunnel.loops.change(|watch| watch.dials(next_hop));
         let (result, source) = test(&relay, &tunnel, from, next_hop).await;
         // In a full tunnel, nothing can come.
@@ -132,10 +145,10 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
     let (mut series, mut found, mut patience, mut source) = (Series::default(), Tested::Unclear, MIN_WAIT, from);
     for _ in 0..TRIES {
         // What only FIN has shown ends with the flows that showed it.
-        if found == Tested::Back(Sign::Returns) && unanswered(relay, tunnel, source).is_none() {
+        if found == Tested::Back(Sign::Returns) && !are_unanswered(relay, tunnel, source) {
             break;
         }
-        let result = returns(relay, tunnel, next_hop, patience).await;
+        let result = returns(relay, tunnel, (source, next_hop), patience).await;
         // Some relays end by FIN what they have refused.
         if result == Err(Tested::Gone) && found == Tested::Unclear {
             return (Tested::Gone, from);
@@ -177,7 +190,7 @@ fn is_outside(flow: &Flow) -> bool {
 async fn returns(
     relay: &Relay,
     tunnel: &ServedTunnel,
-    next_hop: SocketAddr,
+    (from, next_hop): (IpAddr, SocketAddr),
     patience: Duration,
 ) -> Result<Option<(Sign, IpAddr)>, Tested> {
     let _spare = tunnel.spare().ok_or(Tested::Unclear)?;
@@ -205,7 +218,9 @@ async fn returns(
     }
     let has_ended = |flow: &Arc<Flow>| flow.has_passed_fin(Leg::Accept);
     let soon = patience / 2;
-    let Some(flow) = silent.echo(patience + random_of(2, soon)?, soon, flows, Silent::finish, has_ended).await? else {
+    // The other relay delays its dial, too, and has about as many flows.
+    let comes_in = patience + 2 * slowed_by(tunnel, from).unwrap_or_default();
+    let Some(flow) = silent.echo(comes_in + random_of(2, soon)?, soon, flows, Silent::finish, has_ended).await? else {
         // A host answers FIN by FIN.
         silent.within(ROOM * patience, || false).await?;
         if !flows().iter().any(has_ended) {

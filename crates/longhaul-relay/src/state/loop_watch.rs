@@ -5,7 +5,6 @@ use crate::live::flow::Flow;
 use crate::live::registry::Registry;
 use crate::lock::lock;
 use longhaul_core::loops::Watch;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -40,12 +39,12 @@ impl LoopWatch {
         before
     }
 
-    /// Returns up to `max` of the newest live flows that `from` began, the newest first, among the [`NEWEST`] of the tunnel.
-    pub(crate) fn newest(&self, registry: &Registry, from: IpAddr, max: usize) -> Vec<Arc<Flow>> {
+    /// Returns up to `max` of the newest live flows that are `wanted`, the newest first, among the [`NEWEST`] of the tunnel.
+    pub(crate) fn newest(&self, registry: &Registry, wanted: impl Fn(&Flow) -> bool, max: usize) -> Vec<Arc<Flow>> {
         let mut numbers = self.newest.each_ref().map(|number| number.load(Relaxed));
         numbers.sort_unstable_by(|one, other| other.cmp(one));
         let mut flows = registry.live(&numbers);
-        flows.retain(|flow| flow.began_by(from));
+        flows.retain(|flow| wanted(flow));
         flows.truncate(max);
         flows
     }
