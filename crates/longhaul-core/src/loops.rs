@@ -137,10 +137,10 @@ impl Watch {
         !self.doubt_about(from).is_some_and(|doubt| std::mem::replace(&mut doubt.is_told, true))
     }
 
-    /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered. Returns whether somebody must test now whether they
+    /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered, and none that lives is. Returns whether somebody must test now whether they
     /// come back, and then tell the [result](Watch::tested).
     pub fn suspect(&mut self, from: IpAddr, now: Instant) -> bool {
-        if self.is_loop(from, now) || self.is_answered(from, ANSWERING, now) {
+        if self.is_loop(from, now) || self.is_served(from, now) {
             return false;
         }
         let is_first = self.tested.is_none();
@@ -154,13 +154,14 @@ impl Watch {
 
     /// Returns the time by which a dial for the client `from` is to be delayed: during a test, and once it came back. In a loop it is so
     /// long that a test of the other relay ends before the flows that it makes are refused. Each connection of a client goes round by
-    /// itself, so it is longer with more than 256 of the tunnel's `flows`: they would fill the tunnel in a second.
+    /// itself, so it is longer with more than 256 of the tunnel's `flows` since the suspicion: they would fill the tunnel in a second.
     pub fn slowed_by(&self, from: IpAddr, flows: u64, now: Instant) -> Option<Duration> {
         let is_tested =
             self.tested.is_some_and(|(tested, until)| now < until && (tested == from || self.others.contains(&from)));
         let by = match self.sign(from, now) {
             Some(Sign::Loop(_)) => LOOP_SLOWED_BY,
-            Some(Sign::Returns) => SLOWED_BY,
+            // Many clients that half-close look like that, for as long as they come.
+            Some(Sign::Returns) => return Some(SLOWED_BY),
             _ if is_tested => SLOWED_BY,
             _ => return None,
         };
@@ -279,6 +280,11 @@ impl Watch {
         matches!(self.sign(from, now), Some(Sign::Loop(_)))
     }
 
+    /// Whether a flow of `from` was answered just now.
+    pub fn is_served(&self, from: IpAddr, now: Instant) -> bool {
+        self.is_answered(from, ANSWERING, now)
+    }
+
     /// Whether a flow of `from` was answered in this last `time`.
     fn is_answered(&self, from: IpAddr, time: Duration, now: Instant) -> bool {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < time;
@@ -312,7 +318,7 @@ impl Watch {
 pub const MAX_LOOPED: usize = 16;
 
 /// Time for which an answered flow shows that its source is served now: many new connections a second are no suspicion.
-const ANSWERING: Duration = Duration::from_millis(100);
+const ANSWERING: Duration = Duration::from_secs(2);
 
 /// Maximum number of answered sources that are remembered.
 const MAX_ANSWERED: usize = 64;
@@ -516,7 +522,7 @@ mod tests {
             answered.iter().for_each(|from| watch.answered(*from, start));
             watch.suspect(FROM, start + after)
         };
-        assert!(!suspects(&[FROM], Duration::from_millis(99)) && suspects(&[FROM], ANSWERING));
+        assert!(!suspects(&[FROM], Duration::from_millis(1999)) && suspects(&[FROM], ANSWERING));
         let others: Vec<IpAddr> = (0..MAX_ANSWERED as u8).map(|last| [198, 51, 100, last].into()).collect();
         assert!(!suspects(&[&others[1..], &[FROM]].concat(), SECOND / 100), "with others");
         assert!(suspects(&[&[FROM], &others[..]].concat(), SECOND / 100), "a longer list forgets it");

@@ -55,6 +55,8 @@ pub struct Answers {
     came: Option<Instant>,
     /// Time of the first of the looks without a break that saw an unanswered probe. One look may see a probe on its way.
     probed: Option<Instant>,
+    /// Whether such probes show that the peer does not answer.
+    is_certain: bool,
 }
 
 /// Whether the peer of a leg has answered, by one look at the leg.
@@ -71,7 +73,7 @@ pub enum Answer {
 impl Answers {
     /// Returns the state of a leg that is looked at from `now` on.
     pub const fn begin(now: Instant) -> Answers {
-        Answers { since: now, acked: None, came: None, probed: None }
+        Answers { since: now, acked: None, came: None, probed: None, is_certain: false }
     }
 
     /// Records that the leg gave bytes that came just now.
@@ -93,12 +95,16 @@ impl Answers {
         if has_acked || !look.is_in_flight() {
             self.since = now;
         }
-        // With bytes to send, they are probes of a closed window. One alone may be lost, and the next one come 2 minutes later.
-        let least = if look.unsent_bytes == 0 { 1 } else { 2 };
-        let is_probed = look.unanswered_probes >= least && look.unacked_segments == 0;
+        let is_probed = look.unanswered_probes > 0 && look.unacked_segments == 0;
         self.probed = is_probed.then(|| self.probed.unwrap_or(now));
+        // With bytes to send, they are probes of a closed window, up to 2 minutes apart. Some may be lost, but not many in a short time.
+        let is_quick = self.probed.is_some_and(|first| now - first <= QUICK) && look.unanswered_probes >= LEAST_PROBES;
+        self.is_certain = is_probed && (self.is_certain || look.unsent_bytes == 0 || is_quick);
         let due = (3 * look.rto()).max(MIN_STALL);
-        let missing = [Some(self.since), self.probed].into_iter().flatten().find(|since| now - *since >= due);
+        let missing = [Some(self.since), self.probed.filter(|_| self.is_certain)]
+            .into_iter()
+            .flatten()
+            .find(|since| now - *since >= due);
         match (missing, self.came) {
             (Some(since), _) => Answer::Missing(since),
             (None, Some(came)) if now - came < MIN_STALL => Answer::Came(came),
@@ -140,6 +146,10 @@ impl Outage {
     }
 }
 
+/// Number of unanswered probes of a closed window that show an outage, if they were sent in the time [`QUICK`].
+const LEAST_PROBES: u8 = 3;
+const QUICK: Duration = Duration::from_secs(15);
+
 /// Shortest time without an acknowledgement that makes a leg stalled. The kernel has then sent the bytes three times or more.
 pub const MIN_STALL: Duration = Duration::from_secs(3);
 
@@ -171,8 +181,11 @@ mod tests {
         assert_eq!(of(&[farther; 5]), [none, none, none, none, missing(0)], "4.8 s");
         let closed = LegLook { peer_window: 0, unsent_bytes: 1, unacked_segments: 0, unanswered_probes: 1, ..flight };
         assert_eq!(of(&[closed; 9]), [none; 9], "its reader is paused, and a probe was lost");
-        let down = LegLook { unanswered_probes: 2, ..closed };
-        assert_eq!(of(&[down, closed, down, down, down, down]), [none, none, none, none, none, missing(3)]);
+        let down = LegLook { unanswered_probes: 3, ..closed };
+        let looks = [closed, closed, down, down, closed, closed];
+        assert_eq!(of(&looks), [none, none, none, missing(1), missing(1), missing(1)]);
+        let seldom = [[closed; 16], [down; 16]].concat();
+        assert_eq!(of(&seldom), [none; 32], "some of the probes of a long pause were lost");
         let held_back = LegLook { unacked_segments: 0, unsent_bytes: 1, unanswered_probes: 3, ..flight };
         assert_eq!(of(&[held_back; 4]), [none, none, missing(0), missing(0)], "this host's own link is down");
         let quiet = LegLook { since_sent: ms(9000), since_received: ms(8000), ..LegLook::default() };

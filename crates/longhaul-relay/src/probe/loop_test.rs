@@ -41,15 +41,21 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
     }
     let (before, flows) = (tunnel.loops.begun(flow), tunnel.counters.flows_now.load(Relaxed));
     let is_due = before % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64;
-    if is_due && are_unanswered(relay, tunnel, from) && tunnel.loops.change(|watch| watch.suspect(from, now)) {
-        tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
+    if is_due && are_unanswered(relay, tunnel, from) && !tunnel.loops.is_answered(from, now) {
+        if relay.tunnels.answers(tunnel, from) {
+            tunnel.loops.change(|watch| watch.answered(from, now));
+        } else if tunnel.loops.change(|watch| watch.suspect(from, now)) {
+            tunnel.loops.suspected();
+            tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
+        }
     }
     slowed_by(tunnel, from)
 }
 
 /// Returns the time by which a dial for a flow of `from` is delayed now.
 fn slowed_by(tunnel: &ServedTunnel, from: IpAddr) -> Option<Duration> {
-    let flows = tunnel.counters.flows_now.load(Relaxed);
+    // Those from before are no part of a loop that is suspected now.
+    let flows = tunnel.counters.flows_now.load(Relaxed).min(tunnel.loops.begun_since() as u64);
     tunnel.loops.suspecting()?.slowed_by(from, flows, Instant::now())
 }
 
@@ -75,7 +81,7 @@ pub(crate) fn went_round(tunnel: &ServedTunnel, flow: &Flow) -> bool {
 
 /// Whether more of the newest flows are from `from` than a loop may have, and none of them is answered.
 fn are_unanswered(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr) -> bool {
-    let newest = tunnel.loops.newest(&relay.registry, |flow| flow.began_by(from), MAX_LOOPED + 1);
+    let newest = tunnel.loops.newest(&relay.registry, |flow| flow.began_by(from), usize::MAX);
     newest.len() > MAX_LOOPED && !newest.iter().any(|flow| flow.is_answered())
 }
 
@@ -98,7 +104,9 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
     while is_served() {
         let left = due.saturating_duration_since(Instant::now());
         sleep(left.min(BETWEEN_LOOKS_AT_FLOWS)).await;
-        if !are_unanswered(&relay, &tunnel, from) && !watch_says(Watch::is_loop, from) {
+        if relay.tunnels.answers(&tunnel, from)
+            || !are_unanswered(&relay, &tunnel, from) && !watch_says(Watch::is_loop, from)
+        {
             break;
         }
         if left > BETWEEN_LOOKS_AT_FLOWS {
@@ -147,6 +155,10 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
         // What only FIN has shown ends with the flows that showed it.
         if found == Tested::Back(Sign::Returns) && !are_unanswered(relay, tunnel, source) {
             break;
+        }
+        // Its dials may be delayed, and so the newest flows be without an answer.
+        if relay.tunnels.answers(tunnel, source) {
+            return (Tested::Gone, source);
         }
         let result = returns(relay, tunnel, (source, next_hop), patience).await;
         // Some relays end by FIN what they have refused.

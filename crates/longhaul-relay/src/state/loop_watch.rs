@@ -5,9 +5,11 @@ use crate::live::flow::Flow;
 use crate::live::registry::Registry;
 use crate::lock::lock;
 use longhaul_core::loops::Watch;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 /// The state of the search. Flows that begin lock it only while a source is under suspicion.
 #[derive(Debug)]
@@ -17,12 +19,15 @@ pub(crate) struct LoopWatch {
     /// The numbers of the tunnel's newest flows; the next one takes the place of the oldest.
     newest: [AtomicU64; NEWEST],
     begun: AtomicUsize,
+    /// Number of flows that had begun at the last new suspicion.
+    begun_before: AtomicUsize,
 }
 
 impl Default for LoopWatch {
     fn default() -> LoopWatch {
         let newest = [const { AtomicU64::new(0) }; NEWEST];
-        LoopWatch { watch: Mutex::default(), has_suspect: AtomicBool::new(false), newest, begun: AtomicUsize::new(0) }
+        let (watch, has_suspect) = (Mutex::default(), AtomicBool::new(false));
+        LoopWatch { watch, has_suspect, newest, begun: AtomicUsize::new(0), begun_before: AtomicUsize::new(0) }
     }
 }
 
@@ -32,11 +37,26 @@ impl LoopWatch {
         self.has_suspect.load(Relaxed).then(|| lock(&self.watch))
     }
 
+    /// Whether a flow of `from` was answered just now.
+    pub(crate) fn is_answered(&self, from: IpAddr, now: Instant) -> bool {
+        lock(&self.watch).is_served(from, now)
+    }
+
     /// Records a flow that begins. Returns how many have begun before it.
     pub(crate) fn begun(&self, flow: &Flow) -> usize {
         let before = self.begun.fetch_add(1, Relaxed);
         self.newest[before % NEWEST].store(flow.number, Relaxed);
         before
+    }
+
+    /// Notes a new suspicion.
+    pub(crate) fn suspected(&self) {
+        self.begun_before.store(self.begun.load(Relaxed), Relaxed);
+    }
+
+    /// Returns the number of flows that have begun since the last new suspicion.
+    pub(crate) fn begun_since(&self) -> usize {
+        self.begun.load(Relaxed).wrapping_sub(self.begun_before.load(Relaxed))
     }
 
     /// Returns up to `max` of the newest live flows that are `wanted`, the newest first, among the [`NEWEST`] of the tunnel.
@@ -64,7 +84,6 @@ const NEWEST: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     #[test]
     fn it_is_locked_while_it_has_a_suspect() {

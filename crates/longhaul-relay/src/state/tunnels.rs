@@ -13,7 +13,7 @@ use longhaul_config::Tunnel;
 use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, StalledClients, TunnelFacts, Wait};
 use longhaul_core::loops::Doubtful;
 use longhaul_sys::route::takes_foreign;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::sync::watch;
@@ -199,16 +199,21 @@ impl Tunnels {
         for tunnel in &*self.list() {
             let doubtful = tunnel.loops.suspecting().and_then(|watch| watch.view(now)).map(|doubt| doubt.from);
             let Some(from) = doubtful else { continue };
-            let mut is_answered = false;
-            self.registry.visit_all(|flow| {
-                // A flow from before a reload may lead elsewhere.
-                let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.tunnel.to == tunnel.settings.to;
-                is_answered |= is_here && flow.began_by(from) && flow.is_answered();
-            });
-            if is_answered {
+            if self.answers(tunnel, from) {
                 tunnel.loops.change(|watch| watch.answered(from, now));
             }
         }
+    }
+
+    /// Whether a live flow of `tunnel` that `from` began is answered.
+    pub(crate) fn answers(&self, tunnel: &ServedTunnel, from: IpAddr) -> bool {
+        let mut is_answered = false;
+        self.registry.visit_all(|flow| {
+            // A flow from before a reload may lead elsewhere.
+            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.tunnel.to == tunnel.settings.to;
+            is_answered |= is_here && flow.began_by(from) && flow.is_answered();
+        });
+        is_answered
     }
 
     /// Returns the counters of each tunnel of `views`, with the bytes of its live and ended flows.
