@@ -8,7 +8,8 @@
 //! ```
 //! A host may be client and next hop at once, and many clients may share one address. So neither is a loop before a test has
 //! found one. Until then, dials for the source are [slowed](Watch::slowed_by): a loop makes one flow after another, and so it
-//! grows by few flows, while flows of other clients begin side by side and lose only 20 ms each.
+//! grows by few flows, while flows of other clients begin side by side and lose 20 ms each, or up to 1 s if a thousand of them begin
+//! without an answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -140,24 +141,33 @@ impl Watch {
     /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered, and none that lives is. Returns whether somebody must test now whether they
     /// come back, and then tell the [result](Watch::tested).
     pub fn suspect(&mut self, from: IpAddr, now: Instant) -> bool {
-        if self.is_loop(from, now) || self.is_served(from, now) {
+        if !self.may_suspect(from, now) {
             return false;
         }
         let is_first = self.tested.is_none();
         if is_first {
             self.tested = Some((from, now + SLOWED_FOR));
-        } else if self.others.len() < MAX_ANSWERED && !self.others.contains(&from) {
+        } else {
             self.others.push(from);
         }
         is_first
+    }
+
+    /// Whether [`suspect`](Watch::suspect) would change anything.
+    pub fn may_suspect(&self, from: IpAddr, now: Instant) -> bool {
+        let is_known = self.is_suspected(from) || self.others.len() >= MAX_ANSWERED;
+        !is_known && !self.is_loop(from, now) && !self.is_answered(from, ANSWERING, now)
+    }
+
+    fn is_suspected(&self, from: IpAddr) -> bool {
+        self.tested.is_some_and(|(tested, _)| tested == from) || self.others.contains(&from)
     }
 
     /// Returns the time by which a dial for the client `from` is to be delayed: during a test, and once it came back. In a loop it is so
     /// long that a test of the other relay ends before the flows that it makes are refused. Each connection of a client goes round by
     /// itself, so it is longer with more than 256 of the tunnel's `flows` since the suspicion: they would fill the tunnel in a second.
     pub fn slowed_by(&self, from: IpAddr, flows: u64, now: Instant) -> Option<Duration> {
-        let is_tested =
-            self.tested.is_some_and(|(tested, until)| now < until && (tested == from || self.others.contains(&from)));
+        let is_tested = self.tested.is_some_and(|(_, until)| now < until) && self.is_suspected(from);
         let by = match self.sign(from, now) {
             Some(Sign::Loop(_)) => LOOP_SLOWED_BY,
             // Many clients that half-close look like that, for as long as they come.
@@ -165,8 +175,7 @@ impl Watch {
             _ if is_tested => SLOWED_BY,
             _ => return None,
         };
-        let more = flows.saturating_sub(SLOWED_MORE) / MAX_LOOPED as u64;
-        Some(by.saturating_mul(u32::try_from(more).unwrap_or(u32::MAX)).clamp(by, LONGEST_SLOWED_BY))
+        Some(longer(by, flows))
     }
 
     /// Records that a test connects to `next_hop`.
@@ -280,11 +289,6 @@ impl Watch {
         matches!(self.sign(from, now), Some(Sign::Loop(_)))
     }
 
-    /// Whether a flow of `from` was answered just now.
-    pub fn is_served(&self, from: IpAddr, now: Instant) -> bool {
-        self.is_answered(from, ANSWERING, now)
-    }
-
     /// Whether a flow of `from` was answered in this last `time`.
     fn is_answered(&self, from: IpAddr, time: Duration, now: Instant) -> bool {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < time;
@@ -312,6 +316,16 @@ impl Watch {
     fn current(&self, now: Instant) -> Option<&Doubt> {
         self.doubt.as_ref().filter(|doubt| now.saturating_duration_since(doubt.last) < LIFETIME)
     }
+}
+
+/// Returns the longest time by which a relay that suspects a loop, and has begun so many `flows` since, delays a dial.
+pub fn delay(flows: u64) -> Duration {
+    longer(SLOWED_BY, flows)
+}
+
+fn longer(by: Duration, flows: u64) -> Duration {
+    let more = flows.saturating_sub(SLOWED_MORE) / MAX_LOOPED as u64;
+    by.saturating_mul(u32::try_from(more).unwrap_or(u32::MAX)).clamp(by, LONGEST_SLOWED_BY)
 }
 
 /// Maximum number of flows of a loop at once. Each connection of a client goes round about as often.
@@ -436,7 +450,7 @@ mod tests {
         watch.comes_from(FROM, start);
         watch.tested(FROM, Tested::Back(Sign::Returns), start);
         assert_eq!((watch.sign(FROM, start), watch.sign(OTHER, start)), (Some(Sign::Returns), None));
-        assert_eq!(watch.slowed_by(FROM, 17, start), Some(SLOWED_BY));
+        assert_eq!(watch.slowed_by(FROM, 1100, start), Some(SLOWED_BY), "of FIN alone");
         watch.tested(FROM, Tested::Back(back()), start);
         watch.rest(FROM);
         watch.comes_from(FROM, start + SECOND);

@@ -19,7 +19,7 @@ use crate::reach::connect;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
-use longhaul_core::loops::{MAX_LOOPED, RESET_CHANCES, Series, Sign, Tested, Watch};
+use longhaul_core::loops::{self, MAX_LOOPED, RESET_CHANCES, Series, Sign, Tested, Watch};
 use longhaul_core::proxy_header;
 use longhaul_sys::splice;
 use socket2::SockRef;
@@ -41,11 +41,10 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
     }
     let (before, flows) = (tunnel.loops.begun(flow), tunnel.counters.flows_now.load(Relaxed));
     let is_due = before % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64;
-    if is_due && are_unanswered(relay, tunnel, from) && !tunnel.loops.is_answered(from, now) {
+    if is_due && tunnel.loops.may_suspect(from, now) && are_unanswered(relay, tunnel, from) {
         if relay.tunnels.answers(tunnel, from) {
             tunnel.loops.change(|watch| watch.answered(from, now));
-        } else if tunnel.loops.change(|watch| watch.suspect(from, now)) {
-            tunnel.loops.suspected();
+        } else if tunnel.loops.suspect(from, now) {
             tokio::spawn(test_while_unanswered(relay.clone(), tunnel.clone(), from));
         }
     }
@@ -104,16 +103,21 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
     while is_served() {
         let left = due.saturating_duration_since(Instant::now());
         sleep(left.min(BETWEEN_LOOKS_AT_FLOWS)).await;
-        if relay.tunnels.answers(&tunnel, from)
-            || !are_unanswered(&relay, &tunnel, from) && !watch_says(Watch::is_loop, from)
-        {
+        if relay.tunnels.answers(&tunnel, from) {
+            tunnel.loops.change(|watch| watch.answered(from, Instant::now()));
+            break;
+        }
+        if !are_unanswered(&relay, &tunnel, from) && !watch_says(Watch::is_loop, from) {
             break;
         }
         if left > BETWEEN_LOOKS_AT_FLOWS {
             continue;
         }
         // While dials are slowed, none of the newest flows may be connected.
-        let Some(next_hop) = next_hop(&relay, &tunnel).or(tested) else { continue };
+        let Some(next_hop) = next_hop(&relay, &tunnel).or(tested) else {
+            due = Instant::now() + BETWEEN_LOOKS_AT_FLOWS;
+            continue;
+        };
         tunnel.loops.change(|watch| watch.dials(next_hop));
         let (result, source) = test(&relay, &tunnel, from, next_hop).await;
         // In a full tunnel, nothing can come.
@@ -160,7 +164,7 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
         if relay.tunnels.answers(tunnel, source) {
             return (Tested::Gone, source);
         }
-        let result = returns(relay, tunnel, (source, next_hop), patience).await;
+        let result = returns(relay, tunnel, next_hop, patience).await;
         // Some relays end by FIN what they have refused.
         if result == Err(Tested::Gone) && found == Tested::Unclear {
             return (Tested::Gone, from);
@@ -202,7 +206,7 @@ fn is_outside(flow: &Flow) -> bool {
 async fn returns(
     relay: &Relay,
     tunnel: &ServedTunnel,
-    (from, next_hop): (IpAddr, SocketAddr),
+    next_hop: SocketAddr,
     patience: Duration,
 ) -> Result<Option<(Sign, IpAddr)>, Tested> {
     let _spare = tunnel.spare().ok_or(Tested::Unclear)?;
@@ -230,8 +234,8 @@ async fn returns(
     }
     let has_ended = |flow: &Arc<Flow>| flow.has_passed_fin(Leg::Accept);
     let soon = patience / 2;
-    // The other relay delays its dial, too, and has about as many flows.
-    let comes_in = patience + 2 * slowed_by(tunnel, from).unwrap_or_default();
+    // The other relay may delay its dial, too, and has about as many flows.
+    let comes_in = patience + 2 * loops::delay(tunnel.counters.flows_now.load(Relaxed));
     let Some(flow) = silent.echo(comes_in + random_of(2, soon)?, soon, flows, Silent::finish, has_ended).await? else {
         // A host answers FIN by FIN.
         silent.within(ROOM * patience, || false).await?;

@@ -37,9 +37,20 @@ impl LoopWatch {
         self.has_suspect.load(Relaxed).then(|| lock(&self.watch))
     }
 
-    /// Whether a flow of `from` was answered just now.
-    pub(crate) fn is_answered(&self, from: IpAddr, now: Instant) -> bool {
-        lock(&self.watch).is_served(from, now)
+    /// Whether unanswered flows of `from` would be news.
+    pub(crate) fn may_suspect(&self, from: IpAddr, now: Instant) -> bool {
+        lock(&self.watch).may_suspect(from, now)
+    }
+
+    /// Suspects `from`. Returns whether somebody must [test](Watch::suspect) it.
+    pub(crate) fn suspect(&self, from: IpAddr, now: Instant) -> bool {
+        self.change(|watch| {
+            let is_first = watch.suspect(from, now);
+            if is_first {
+                self.begun_before.store(self.begun.load(Relaxed), Relaxed);
+            }
+            is_first
+        })
     }
 
     /// Records a flow that begins. Returns how many have begun before it.
@@ -47,11 +58,6 @@ impl LoopWatch {
         let before = self.begun.fetch_add(1, Relaxed);
         self.newest[before % NEWEST].store(flow.number, Relaxed);
         before
-    }
-
-    /// Notes a new suspicion.
-    pub(crate) fn suspected(&self) {
-        self.begun_before.store(self.begun.load(Relaxed), Relaxed);
     }
 
     /// Returns the number of flows that have begun since the last new suspicion.
