@@ -138,8 +138,8 @@ impl Watch {
         !self.doubt_about(from).is_some_and(|doubt| std::mem::replace(&mut doubt.is_told, true))
     }
 
-    /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered, and none that lives is. Returns whether somebody must test now whether they
-    /// come back, and then tell the [result](Watch::tested).
+    /// Records that more than [`MAX_LOOPED`] flows of `from` are not answered, and none that lives is. Returns whether somebody must test
+    /// now whether they come back, and then tell the [result](Watch::tested).
     pub fn suspect(&mut self, from: IpAddr, now: Instant) -> bool {
         if !self.may_suspect(from, now) {
             return false;
@@ -165,7 +165,7 @@ impl Watch {
 
     /// Returns the time by which a dial for the client `from` is to be delayed: during a test, and once it came back. In a loop it is so
     /// long that a test of the other relay ends before the flows that it makes are refused. Each connection of a client goes round by
-    /// itself, so it is longer with more than 256 of the tunnel's `flows` since the suspicion: they would fill the tunnel in a second.
+    /// itself, so it is longer with more than 256 of the tunnel's `flows` since the suspicion: they would soon fill the tunnel.
     pub fn slowed_by(&self, from: IpAddr, flows: u64, now: Instant) -> Option<Duration> {
         let is_tested = self.tested.is_some_and(|(_, until)| now < until) && self.is_suspected(from);
         let by = match self.sign(from, now) {
@@ -334,14 +334,14 @@ pub const MAX_LOOPED: usize = 16;
 /// Time for which an answered flow shows that its source is served now: many new connections a second are no suspicion.
 const ANSWERING: Duration = Duration::from_secs(2);
 
-/// Maximum number of answered sources that are remembered.
+/// Maximum number of sources in a list: those that were answered, and those that are suspected beside the tested one.
 const MAX_ANSWERED: usize = 64;
 
 /// Time from the first proof of a loop to the limit of its flows. Dials are slowed meanwhile.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Number of connections in a row that prove a loop by their resets, or make a doubt by their FIN. A client that opens and resets many connections hits the time of a reset once in
-/// [`RESET_CHANCES`] connections, and so five in a row once in 32,768.
+/// Number of connections in a row that prove a loop by their resets, or make a doubt by their FIN. A client that opens and resets many
+/// connections hits the time of a reset once in [`RESET_CHANCES`] connections, and so five in a row once in 32,768.
 const PROVING: u32 = 5;
 
 /// Number of equal spans of time in which a reset may be sent. It must come back within one of them.

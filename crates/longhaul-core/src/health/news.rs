@@ -68,9 +68,8 @@ impl News {
                 (watched.seen, watched.lasted) = (now, at.since(watched.problem.since));
             }
             // Over before whoever might have told it found it.
-            let is_missed =
-                !watched.is_others && watched.lasted >= LEAST && !problems.iter().any(|one| watched.is_of(one));
-            if !is_there && !watched.is_told && is_missed {
+            let is_untold = !watched.is_told && !watched.is_others && watched.lasted >= LEAST;
+            if is_untold && !problems.iter().any(|problem| watched.is_of(problem)) {
                 watched.is_told = true;
                 lines.push(Line::Found(watched.problem.clone()));
             }

@@ -39,8 +39,8 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
     if !is_outside(flow) {
         return None;
     }
-    let (before, flows) = (tunnel.loops.begun(flow), tunnel.counters.flows_now.load(Relaxed));
-    let is_due = before % LOOK_EVERY == 0 && flows > MAX_LOOPED as u64;
+    let is_due =
+        tunnel.loops.begun(flow) % LOOK_EVERY == 0 && tunnel.counters.flows_now.load(Relaxed) > MAX_LOOPED as u64;
     if is_due && tunnel.loops.may_suspect(from, now) && are_unanswered(relay, tunnel, from) {
         if relay.tunnels.answers(tunnel, from) {
             tunnel.loops.change(|watch| watch.answered(from, now));
@@ -53,9 +53,10 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
 
 /// Returns the time by which a dial for a flow of `from` is delayed now.
 fn slowed_by(tunnel: &ServedTunnel, from: IpAddr) -> Option<Duration> {
-    // Those from before are no part of a loop that is suspected now.
+    let watch = tunnel.loops.suspecting()?;
+    // A loop that is suspected now has none from before.
     let flows = tunnel.counters.flows_now.load(Relaxed).min(tunnel.loops.begun_since() as u64);
-    tunnel.loops.suspecting()?.slowed_by(from, flows, Instant::now())
+    watch.slowed_by(from, flows, Instant::now())
 }
 
 /// Looks at a `flow` that has ended: an answered one shows that there is no loop.
@@ -98,7 +99,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
     let watch_says = |says: fn(&Watch, IpAddr, Instant) -> bool, from| {
         tunnel.loops.suspecting().is_some_and(|watch| says(&watch, from, Instant::now()))
     };
-    let (mut told, mut tested) = (None, None);
+    let (mut told, mut last_hop) = (None, None);
     let mut due = Instant::now() + MIN_WAIT; // in which most servers answer
     while is_served() {
         let left = due.saturating_duration_since(Instant::now());
@@ -114,7 +115,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
             continue;
         }
         // While dials are slowed, none of the newest flows may be connected.
-        let Some(next_hop) = next_hop(&relay, &tunnel).or(tested) else {
+        let Some(next_hop) = next_hop(&relay, &tunnel).or(last_hop) else {
             due = Instant::now() + BETWEEN_LOOKS_AT_FLOWS;
             continue;
         };
@@ -139,7 +140,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         if result == Tested::Gone && !watch_says(Watch::is_loop, from) {
             told = None;
         }
-        tested = Some(next_hop);
+        last_hop = Some(next_hop);
         due = Instant::now()
             + match result {
                 Tested::Gone if watch_says(Watch::is_loop, from) => WHILE_IN_DOUBT,

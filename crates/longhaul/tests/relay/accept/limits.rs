@@ -453,7 +453,7 @@ fn a_loop_of_two_relays_ends_by_itself() {
         let have_ended = |counters: &[Value; 2]| counters.iter().all(|counters| counters["flows_now"] == 0);
         let counters = wait_for_value("every flow has ended", counters, have_ended);
         let of_both = |name: &str| counters.each_ref().map(|counters| counters[name].as_u64().unwrap());
-        // Also those of the tests whether they come back, which go round, too.
+        // Some are those of the tests whether they come back, which go round, too.
         let flows = of_both("accepted");
         assert!(flows.iter().all(|flows| (2..=DESCRIPTORS).contains(flows)), "{flows:?}");
         assert!(of_both("refused").iter().sum::<u64>() >= 1);
