@@ -8,8 +8,8 @@
 //! ```
 //! A host may be client and next hop at once, and many clients may share one address. So neither is a loop before a test has
 //! found one. Until then, dials for the source are [slowed](Watch::slowed_by): a loop makes one flow after another, and so it
-//! grows by few flows, while flows of other clients begin side by side and lose 20 ms each, or up to 1 s if a thousand of them begin
-//! without an answer.
+//! grows by few flows, while flows of other clients begin side by side and lose 20 ms each, or up to 1 s if the tunnel has begun a thousand
+//! since.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -167,7 +167,9 @@ impl Watch {
     /// long that a test of the other relay ends before the flows that it makes are refused. Each connection of a client goes round by
     /// itself, so it is longer with more than 256 of the tunnel's `flows` since the suspicion: they would soon fill the tunnel.
     pub fn slowed_by(&self, from: IpAddr, flows: u64, now: Instant) -> Option<Duration> {
-        let is_tested = self.tested.is_some_and(|(_, until)| now < until) && self.is_suspected(from);
+        let is_tested = self.tested.is_some_and(|(_, until)| now < until)
+            && self.is_suspected(from)
+            && !self.is_answered(from, ANSWERING, now);
         let by = match self.sign(from, now) {
             Some(Sign::Loop(_)) => LOOP_SLOWED_BY,
             // Many clients that half-close look like that, for as long as they come.
@@ -176,6 +178,11 @@ impl Watch {
             _ => return None,
         };
         Some(longer(by, flows))
+    }
+
+    /// Returns the sources that are suspected beside the tested one.
+    pub fn others(&self) -> &[IpAddr] {
+        &self.others
     }
 
     /// Records that a test connects to `next_hop`.
@@ -318,9 +325,9 @@ impl Watch {
     }
 }
 
-/// Returns the longest time by which a relay that suspects a loop, and has begun so many `flows` since, delays a dial.
-pub fn delay(flows: u64) -> Duration {
-    longer(SLOWED_BY, flows)
+/// Returns the longest time by which a relay delays a dial that suspects a loop, or knows it, and has begun so many `flows` since.
+pub fn delay(is_known: bool, flows: u64) -> Duration {
+    longer(if is_known { LOOP_SLOWED_BY } else { SLOWED_BY }, flows)
 }
 
 fn longer(by: Duration, flows: u64) -> Duration {

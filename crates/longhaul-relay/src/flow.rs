@@ -119,7 +119,10 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
         return Ok(connected(live, Dialled { stream, hop: 0, address, early: 0 }));
     }
     if let Some(pause) = loop_test::look(relay, tunnel, flow) {
-        sleep(pause).await;
+        tokio::select! {
+            () = sleep(pause) => {}
+            how = flow.cut.given() => return Err(how),
+        }
     }
     let header = Header::of(flow);
     if let Some(how) = answer::answer_undialled(relay, flow, accept).await {

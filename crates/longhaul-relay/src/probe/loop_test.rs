@@ -20,6 +20,7 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
 use longhaul_core::loops::{self, MAX_LOOPED, RESET_CHANCES, Series, Sign, Tested, Watch};
+use longhaul_core::opening::BEHIND_TIME;
 use longhaul_core::proxy_header;
 use longhaul_sys::splice;
 use socket2::SockRef;
@@ -54,9 +55,12 @@ pub(crate) fn look(relay: &Arc<Relay>, tunnel: &Arc<ServedTunnel>, flow: &Flow) 
 /// Returns the time by which a dial for a flow of `from` is delayed now.
 fn slowed_by(tunnel: &ServedTunnel, from: IpAddr) -> Option<Duration> {
     let watch = tunnel.loops.suspecting()?;
-    // A loop that is suspected now has none from before.
-    let flows = tunnel.counters.flows_now.load(Relaxed).min(tunnel.loops.begun_since() as u64);
-    watch.slowed_by(from, flows, Instant::now())
+    watch.slowed_by(from, flows_since(tunnel), Instant::now())
+}
+
+/// Returns the number of flows that a loop may have now. One that is suspected now has none from before.
+fn flows_since(tunnel: &ServedTunnel) -> u64 {
+    tunnel.counters.flows_now.load(Relaxed).min(tunnel.loops.begun_since() as u64)
 }
 
 /// Looks at a `flow` that has ended: an answered one shows that there is no loop.
@@ -95,17 +99,22 @@ fn next_hop(relay: &Relay, tunnel: &ServedTunnel) -> Option<SocketAddr> {
 /// Tests whether the flows of `from` come back, and again later, while nobody answers them. The flows of a loop end by their refusals,
 /// so it is tested without them, and is over soon after it was mended.
 async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut from: IpAddr) {
-    let is_served = || relay.tunnels.list().iter().any(|served| Arc::ptr_eq(&served.loops, &tunnel.loops));
+    let loops = tunnel.loops.clone();
+    // A reload may change how it dials.
+    let served = || relay.tunnels.list().iter().find(|served| Arc::ptr_eq(&served.loops, &loops)).cloned();
     let watch_says = |says: fn(&Watch, IpAddr, Instant) -> bool, from| {
-        tunnel.loops.suspecting().is_some_and(|watch| says(&watch, from, Instant::now()))
+        loops.suspecting().is_some_and(|watch| says(&watch, from, Instant::now()))
     };
     let (mut told, mut last_hop) = (None, None);
     let mut due = Instant::now() + MIN_WAIT; // in which most servers answer
-    while is_served() {
+    while let Some(tunnel) = served() {
         let left = due.saturating_duration_since(Instant::now());
         sleep(left.min(BETWEEN_LOOKS_AT_FLOWS)).await;
+        let others = loops.suspecting().map(|watch| watch.others().to_vec()).unwrap_or_default();
+        for other in others.into_iter().chain([from]).filter(|source| relay.tunnels.answers(&tunnel, *source)) {
+            loops.change(|watch| watch.answered(other, Instant::now()));
+        }
         if relay.tunnels.answers(&tunnel, from) {
-            tunnel.loops.change(|watch| watch.answered(from, Instant::now()));
             break;
         }
         if !are_unanswered(&relay, &tunnel, from) && !watch_says(Watch::is_loop, from) {
@@ -119,11 +128,11 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
             due = Instant::now() + BETWEEN_LOOKS_AT_FLOWS;
             continue;
         };
-        tunnel.loops.change(|watch| watch.dials(next_hop));
+        loops.change(|watch| watch.dials(next_hop));
         let (result, source) = test(&relay, &tunnel, from, next_hop).await;
         // In a full tunnel, nothing can come.
         let result = if result == Tested::Gone && !tunnel.has_room() { Tested::Unclear } else { result };
-        tunnel.loops.change(|watch| watch.tested(source, result, Instant::now()));
+        loops.change(|watch| watch.tested(source, result, Instant::now()));
         let sign = result.sign();
         // They came back from another one: the flows of a client go round, too.
         if sign.is_some() {
@@ -149,13 +158,14 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
                 Tested::Back(_) | Tested::Proven(_) => WHILE_IN_DOUBT,
             };
     }
-    tunnel.loops.change(|watch| watch.rest(from));
+    loops.change(|watch| watch.rest(from));
 }
 
 /// Tests whether connections to `next_hop` come back, one after the other, until that is proven. Returns also from whom: from `from`, or
 /// from the source that it found.
 async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> (Tested, IpAddr) {
-    let (mut series, mut found, mut patience, mut source) = (Series::default(), Tested::Unclear, MIN_WAIT, from);
+    let (mut series, mut found, mut source) = (Series::default(), Tested::Unclear, from);
+    let (mut patience, mut comes_in, mut has_come) = (MIN_WAIT, Duration::ZERO, false);
     for _ in 0..TRIES {
         // What only FIN has shown ends with the flows that showed it.
         if found == Tested::Back(Sign::Returns) && !are_unanswered(relay, tunnel, source) {
@@ -165,9 +175,12 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
         if relay.tunnels.answers(tunnel, source) {
             return (Tested::Gone, source);
         }
-        let result = returns(relay, tunnel, next_hop, patience).await;
+        let is_known = tunnel.loops.suspecting().is_some_and(|watch| watch.is_loop(source, Instant::now()));
+        // The other relay may delay its dial, too, and has about as many flows.
+        comes_in = comes_in.max(2 * loops::delay(is_known, flows_since(tunnel)));
+        let result = returns(relay, tunnel, next_hop, patience, &mut comes_in).await;
         // Some relays end by FIN what they have refused.
-        if result == Err(Tested::Gone) && found == Tested::Unclear {
+        if result == Err(Tested::Gone) && !has_come {
             return (Tested::Gone, from);
         }
         let echo = result.unwrap_or_default();
@@ -176,6 +189,7 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
         }
         let sign = echo.map(|(sign, _)| sign);
         found = series.add(sign);
+        has_come |= found != Tested::Unclear;
         match found {
             Tested::Proven(_) => break,
             // Views tell it before it is proven.
@@ -199,8 +213,8 @@ fn is_outside(flow: &Flow) -> bool {
     !from.is_loopback() && flow.began_by(from)
 }
 
-/// Returns the sign that a connection to `next_hop` comes back, and from whom. It ends `patience` to some times that after it has come.
-/// `None` if the time was too short to tell.
+/// Returns the sign that a connection to `next_hop` comes back, and from whom. It ends `patience` to some times that after it has come here
+/// and, `comes_in` later, has been dialled. `None` if these times were too short to tell; `comes_in` is then longer.
 ///
 /// # Errors
 /// It does not come back, or it was refused.
@@ -209,16 +223,19 @@ async fn returns(
     tunnel: &ServedTunnel,
     next_hop: SocketAddr,
     patience: Duration,
+    comes_in: &mut Duration,
 ) -> Result<Option<(Sign, IpAddr)>, Tested> {
     let _spare = tunnel.spare().ok_or(Tested::Unclear)?;
     let (last, began) = (relay.registry.last(), Instant::now());
     let (stream, _) = connect::begin(relay, &tunnel.settings, next_hop, &[]).map_err(|_| Tested::Unclear)?;
     connect::finish(relay, &stream, next_hop, TEST_TIME).await.map_err(|_| Tested::Unclear)?;
     let patience = patience.max(ROOM * began.elapsed());
-    if let Some(version) = tunnel.settings.proxy_out {
-        // Behind this header, the next hop dials a moment later, because a server may speak first.
-        splice::send(&stream, &proxy_header::write_own(version)).map_err(|_| Tested::Unclear)?;
+    // Behind this header, the next hop dials a moment later, because a server may speak first.
+    let header = tunnel.settings.proxy_out.map(proxy_header::write_own);
+    if let Some(header) = &header {
+        splice::send(&stream, header).map_err(|_| Tested::Unclear)?;
     }
+    let dials_in = header.map_or(Duration::ZERO, |_| BEHIND_TIME);
     // A final host gets FIN, whatever comes.
     linger_off(&stream);
     let mut silent = Silent(Some(stream));
@@ -235,14 +252,14 @@ async fn returns(
     }
     let has_ended = |flow: &Arc<Flow>| flow.has_passed_fin(Leg::Accept);
     let soon = patience / 2;
-    // The other relay may delay its dial, too, and has about as many flows.
-    let comes_in = patience + 2 * loops::delay(tunnel.counters.flows_now.load(Relaxed));
-    let Some(flow) = silent.echo(comes_in + random_of(2, soon)?, soon, flows, Silent::finish, has_ended).await? else {
-        // A host answers FIN by FIN.
-        silent.within(ROOM * patience, || false).await?;
-        if !flows().iter().any(has_ended) {
+    let wait = patience + dials_in + *comes_in + random_of(2, soon)?;
+    let Some(flow) = silent.echo(wait, soon, flows, Silent::finish, has_ended).await? else {
+        // A host answers FIN by FIN. The flow may have come later, if the other relay knows the loop or has more flows.
+        let late = ROOM * patience + 2 * loops::delay(true, tunnel.counters.flows_now.load(Relaxed));
+        if !silent.within(late, || flows().iter().any(has_ended)).await? {
             return Err(Tested::Gone);
         }
+        *comes_in = began.elapsed();
         silent.reset();
         return Ok(None);
     };

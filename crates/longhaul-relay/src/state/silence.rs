@@ -163,13 +163,14 @@ impl Sweeper {
                 known.into_iter().for_each(|index| self.outages[index].1.answer(place, answer));
             });
         }
-        before.iter().for_each(|(counters, _)| counters.stalled.set(Places::default()));
         let mut silent = 0;
         for (counters, outages) in &self.outages {
             let places = outages.places(now);
             silent += places.hops.len() + usize::from(places.clients.is_some());
             counters.stalled.set(places);
         }
+        let is_over = |(counters, _): &&(Arc<Counters>, _)| of_tunnel(&self.outages, counters).is_none();
+        before.iter().filter(is_over).for_each(|(counters, _)| counters.stalled.set(Places::default()));
         // The log tells an outage at once, and not only when it looks at all tunnels.
         if std::mem::replace(&mut self.silent, silent) < silent {
             self.began.notify_one();

@@ -113,6 +113,23 @@ fn a_ring_of_three_relays_is_named_by_each_and_other_tunnels_serve() {
     is_named_and_bounded(&VIRTUAL, "");
 }
 
+/// So many clients make the relays slow the loop by most of a second. Each goes round by itself, and fills a part of both relays.
+#[test]
+fn a_loop_of_many_clients_is_named_and_ends() {
+    with_addresses(|| {
+        let (ports, server) = ([Port::reserve("127.0.0.1"), Port::reserve("127.0.0.1")], server());
+        let on = |host: usize| relay_on(host, VIRTUAL[host], VIRTUAL[1 - host], "", (&ports[host], &server));
+        let relays = [on(0), on(1)];
+        let entry = format!("{}:6000", VIRTUAL[0]).parse().unwrap();
+        let clients: Vec<TcpStream> = (0..40).map(|_| dial_from("10.7.0.9", entry).unwrap()).collect();
+        let is_loop = |text: &String| text.starts_with("flows go round in a loop: ");
+        wait_until("one names it", || relays.iter().any(|relay| problems(relay).iter().any(is_loop)));
+        clients.iter().for_each(|client| assert_eq!(read_to_end(client), (Vec::new(), Ending::Reset)));
+        let flows = |relay: &Watched| relay.status()["tunnels"][0]["flows_now"].as_u64().unwrap();
+        wait_until("the flows have ended", || relays.iter().all(|relay| flows(relay) <= 16));
+    });
+}
+
 /// The newest flows of the process are those of the other tunnel.
 #[test]
 fn a_loop_is_named_beside_many_flows_of_another_tunnel() {
