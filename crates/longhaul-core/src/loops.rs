@@ -8,8 +8,8 @@
 //! ```
 //! A host may be client and next hop at once, and many clients may share one address. So neither is a loop before a test has
 //! found one. Until then, dials for the source are [slowed](Watch::slowed_by): a loop makes one flow after another, and so it
-//! grows by few flows, while flows of other clients begin side by side and lose 20 ms each, or up to 1 s if the tunnel has begun a thousand
-//! since.
+//! grows by few flows, while flows of other clients begin side by side and lose 20 ms each, or up to 1 s if a thousand
+//! that began since the suspicion live.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -180,9 +180,9 @@ impl Watch {
         Some(longer(by, flows))
     }
 
-    /// Returns the sources that are suspected beside the tested one.
-    pub fn others(&self) -> &[IpAddr] {
-        &self.others
+    /// Returns the sources that are suspected: the tested one, and others.
+    pub fn suspects(&self) -> Vec<IpAddr> {
+        self.tested.iter().map(|(tested, _)| *tested).chain(self.others.iter().copied()).collect()
     }
 
     /// Records that a test connects to `next_hop`.
@@ -260,6 +260,7 @@ impl Watch {
     /// Records that a flow of `from` has had bytes from the next hop, or that a test found that none comes back. Nobody answers in a loop,
     /// so this ends the doubt about `from`.
     pub fn answered(&mut self, from: IpAddr, now: Instant) {
+        self.others.retain(|other| *other != from);
         self.doubt = self.doubt.take().filter(|doubt| doubt.from != from);
         // Each answered flow comes here, mostly of a source that is known.
         if let Some((_, at)) = self.answered.iter_mut().find(|(answered, _)| *answered == from) {
@@ -367,7 +368,7 @@ const LOOP_SLOWED_BY: Duration = Duration::from_millis(100);
 const SLOWED_MORE: u64 = 256;
 
 /// Maximum time by which a dial is delayed.
-const LONGEST_SLOWED_BY: Duration = Duration::from_secs(1);
+pub const LONGEST_SLOWED_BY: Duration = Duration::from_secs(1);
 
 /// Maximum time during which dials are slowed. Most tests take less.
 const SLOWED_FOR: Duration = Duration::from_secs(20);

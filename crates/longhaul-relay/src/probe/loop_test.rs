@@ -96,6 +96,14 @@ fn next_hop(relay: &Relay, tunnel: &ServedTunnel) -> Option<SocketAddr> {
     of_flow.or_else(|| tunnel.settings.to.iter().find_map(|hop| hop.address()))
 }
 
+/// Looks which of the suspected sources are answered meanwhile. Their dials are not slowed any more.
+fn note_answered(relay: &Relay, tunnel: &ServedTunnel) {
+    let suspects = tunnel.loops.suspecting().map(|watch| watch.suspects()).unwrap_or_default();
+    for source in suspects.into_iter().filter(|source| relay.tunnels.answers(tunnel, *source)) {
+        tunnel.loops.change(|watch| watch.answered(source, Instant::now()));
+    }
+}
+
 /// Tests whether the flows of `from` come back, and again later, while nobody answers them. The flows of a loop end by their refusals,
 /// so it is tested without them, and is over soon after it was mended.
 async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut from: IpAddr) {
@@ -110,11 +118,9 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
     while let Some(tunnel) = served() {
         let left = due.saturating_duration_since(Instant::now());
         sleep(left.min(BETWEEN_LOOKS_AT_FLOWS)).await;
-        let others = loops.suspecting().map(|watch| watch.others().to_vec()).unwrap_or_default();
-        for other in others.into_iter().chain([from]).filter(|source| relay.tunnels.answers(&tunnel, *source)) {
-            loops.change(|watch| watch.answered(other, Instant::now()));
-        }
+        note_answered(&relay, &tunnel);
         if relay.tunnels.answers(&tunnel, from) {
+            loops.change(|watch| watch.answered(from, Instant::now()));
             break;
         }
         if !are_unanswered(&relay, &tunnel, from) && !watch_says(Watch::is_loop, from) {
@@ -165,12 +171,13 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
 /// from the source that it found.
 async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> (Tested, IpAddr) {
     let (mut series, mut found, mut source) = (Series::default(), Tested::Unclear, from);
-    let (mut patience, mut comes_in, mut has_come) = (MIN_WAIT, Duration::ZERO, false);
+    let (mut patience, mut comes_in, mut was_found) = (MIN_WAIT, Duration::ZERO, false);
     for _ in 0..TRIES {
         // What only FIN has shown ends with the flows that showed it.
         if found == Tested::Back(Sign::Returns) && !are_unanswered(relay, tunnel, source) {
             break;
         }
+        note_answered(relay, tunnel);
         // Its dials may be delayed, and so the newest flows be without an answer.
         if relay.tunnels.answers(tunnel, source) {
             return (Tested::Gone, source);
@@ -180,7 +187,7 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
         comes_in = comes_in.max(2 * loops::delay(is_known, flows_since(tunnel)));
         let result = returns(relay, tunnel, next_hop, patience, &mut comes_in).await;
         // Some relays end by FIN what they have refused.
-        if result == Err(Tested::Gone) && !has_come {
+        if result == Err(Tested::Gone) && !was_found {
             return (Tested::Gone, from);
         }
         let echo = result.unwrap_or_default();
@@ -189,7 +196,7 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
         }
         let sign = echo.map(|(sign, _)| sign);
         found = series.add(sign);
-        has_come |= found != Tested::Unclear;
+        was_found |= found != Tested::Unclear;
         match found {
             Tested::Proven(_) => break,
             // Views tell it before it is proven.
@@ -250,16 +257,19 @@ async fn returns(
     if !silent.within(TEST_TIME, || !flows().is_empty()).await? {
         return Err(Tested::Gone);
     }
+    let came = Instant::now();
     let has_ended = |flow: &Arc<Flow>| flow.has_passed_fin(Leg::Accept);
     let soon = patience / 2;
     let wait = patience + dials_in + *comes_in + random_of(2, soon)?;
     let Some(flow) = silent.echo(wait, soon, flows, Silent::finish, has_ended).await? else {
-        // A host answers FIN by FIN. The flow may have come later, if the other relay knows the loop or has more flows.
-        let late = ROOM * patience + 2 * loops::delay(true, tunnel.counters.flows_now.load(Relaxed));
-        if !silent.within(late, || flows().iter().any(has_ended)).await? {
+        // A host answers FIN by FIN.
+        silent.within(ROOM * patience, || false).await?;
+        // The flow may have come later, if the other relay knows the loop or has more flows.
+        let longest = 2 * loops::LONGEST_SLOWED_BY;
+        if !silent.within(longest, || flows().iter().any(has_ended)).await? {
             return Err(Tested::Gone);
         }
-        *comes_in = began.elapsed();
+        *comes_in = came.elapsed().saturating_sub(patience).min(longest);
         silent.reset();
         return Ok(None);
     };
