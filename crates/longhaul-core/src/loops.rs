@@ -368,7 +368,7 @@ const LOOP_SLOWED_BY: Duration = Duration::from_millis(100);
 const SLOWED_MORE: u64 = 256;
 
 /// Maximum time by which a dial is delayed.
-pub const LONGEST_SLOWED_BY: Duration = Duration::from_secs(1);
+const LONGEST_SLOWED_BY: Duration = Duration::from_secs(1);
 
 /// Maximum time during which dials are slowed. Most tests take less.
 const SLOWED_FOR: Duration = Duration::from_secs(20);
