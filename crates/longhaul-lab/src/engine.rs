@@ -10,11 +10,12 @@ use crate::plan::setup::{Setup, Topology};
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::model::{Run, Scenario};
+use crate::traffic::beside::Beside;
 use crate::traffic::row::{Counts, Drive, Traffic};
 use crate::world::requirement::Requirement;
 use crate::world::user::User;
 use crate::world::wan::Wan;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Options of a run of scenarios.
@@ -134,9 +135,10 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
     let wan = build(&setup)?;
     wan.hold();
     let protocol = run.traffic.kind.server.protocol();
-    let tunnel = Tunnel { set: &setup.set, protocol };
+    let tunnel = Tunnel { set: &setup.set, options: &setup.options, protocol };
     let running = carrier.run(&wan, user, &tunnel)?;
     let (began, beginning) = mpsc::channel();
+    let beside = &Arc::<Beside>::default();
     let (ended, ending) = mpsc::channel::<()>();
     let (measured, seen) = std::thread::scope(|scope| {
         let wan = &wan;
@@ -153,11 +155,11 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             };
             let relays = carrier.congestion.unwrap_or(&setup.relay.congestion);
             let congestion = if running.programs.is_empty() { &setup.host.congestion } else { relays };
-            let drive = Drive { wan, running, traffic: run.traffic, setup, congestion, user, began: &tell };
+            let drive = Drive { wan, running, traffic: run.traffic, setup, congestion, user, beside, began: &tell };
             (run.traffic.kind.run)(&drive)
         });
         let direction = run.traffic.direction;
-        let watch = Watch { wan, setup, running, direction, protocol, began: &beginning, ended: &ending };
+        let watch = Watch { wan, setup, running, direction, protocol, beside, began: &beginning, ended: &ending };
         let seen = watch.sample(|sample| progress.sample(sample));
         (traffic.join().unwrap_or(Err(LabError::Panicked("the traffic's thread"))), seen)
     });

@@ -39,6 +39,8 @@ pub(crate) struct Carrier {
 pub(crate) struct Tunnel<'a> {
     /// Socket options in the syntax of `longhaul relay --set`.
     pub(crate) set: &'a [String],
+    /// Further options of `longhaul relay`.
+    pub(crate) options: &'a [String],
     /// The protocol of the connections.
     pub(crate) protocol: Protocol,
 }

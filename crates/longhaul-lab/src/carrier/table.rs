@@ -223,7 +223,7 @@ fn longhaul(wan: &Wan, tunnel: &Tunnel<'_>) -> Result<Running, LabError> {
             let ports = format!("{}-{}", DATA_PORTS.start(), DATA_PORTS.end());
             command.args(["--protocol", "ftp", "--ftp-ports", &ports]);
         }
-        command.args(tunnel.set.iter().flat_map(|setting| ["--set", setting]));
+        command.args(tunnel.set.iter().flat_map(|setting| ["--set", setting])).args(tunnel.options);
         Ok((command, String::new()))
     })
 }

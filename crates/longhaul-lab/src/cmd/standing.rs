@@ -44,7 +44,7 @@ impl Standing {
         }
         let wan = engine::build(&setup)?;
         let server = run.traffic.kind.server;
-        let tunnel = Tunnel { set: &setup.set, protocol: server.protocol() };
+        let tunnel = Tunnel { set: &setup.set, options: &setup.options, protocol: server.protocol() };
         let carrier =
             carrier.map(|carrier| Ok::<_, LabError>((carrier, carrier.run(&wan, user, &tunnel)?))).transpose()?;
         // The carrier leads to the server of the run's traffic.

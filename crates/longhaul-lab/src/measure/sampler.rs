@@ -7,6 +7,7 @@ use crate::measure::rounded;
 use crate::measure::sockets::{self, Sender};
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
+use crate::traffic::beside::Beside;
 use crate::world::cables::LAN_DEVICE;
 use crate::world::processes::Cpu;
 use crate::world::wan::Wan;
@@ -19,7 +20,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// A sample of the run at one moment. The names of its fields in JSON are fixed, because programs read them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Sample {
     /// Seconds since the traffic began.
     pub(crate) t_s: f64,
@@ -33,6 +34,12 @@ pub(crate) struct Sample {
     /// Segments that they have retransmitted so far.
     #[serde(rename = "retrans")]
     pub(crate) retransmitted: u64,
+    /// MB/s of another program's flows since the previous sample; `None` without such flows so far.
+    #[serde(rename = "outside_MBps", skip_serializing_if = "Option::is_none")]
+    pub(crate) outside: Option<f64>,
+    /// The longest answer of a small message since the previous sample, in ms.
+    #[serde(rename = "answer_ms", skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<f64>,
 }
 
 /// All samples of a run, and their summary.
@@ -59,6 +66,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) direction: Direction,
     /// The protocol of the connections.
     pub(crate) protocol: Protocol,
+    /// What the traffic tells while it flows.
+    pub(crate) beside: &'a Beside,
     /// Receives one message when the traffic begins: the processor time until then.
     pub(crate) began: &'a Receiver<Ticks>,
     /// Closes when the traffic ends.
@@ -81,12 +90,15 @@ impl Watch<'_> {
         let start = Instant::now();
         let mut last = start;
         let mut bytes = sampler.arrived()?;
+        let mut outside = 0;
         while let Err(RecvTimeoutError::Timeout) = self.ended.recv_timeout(every.saturating_sub(last.elapsed())) {
             let now = Instant::now();
             let arrived = sampler.arrived()?;
             let since = now.duration_since(last).as_secs_f64().max(1e-9);
             let speed = (arrived - bytes) as f64 / since / 1e6;
-            (last, bytes) = (now, arrived);
+            let others = self.beside.outside();
+            let of_others = (others > 0).then(|| rounded((others - outside) as f64 / since / 1e6));
+            (last, bytes, outside) = (now, arrived, others);
             let hosts = sockets::sample(self.wan, sampler.host, &sampler.host_filter)?;
             let wans = match sampler.relay {
                 Some((relay, ref filter)) => sockets::sample(self.wan, relay, filter)?,
@@ -99,6 +111,8 @@ impl Watch<'_> {
                 cwnd: wans.iter().map(|sender| sender.cwnd).sum(),
                 rtt_ms: rounded(rtt.as_secs_f64() * 1e3),
                 retransmitted: wans.iter().map(|sender| sender.retransmitted).sum(),
+                outside: of_others,
+                answer: self.beside.take_answer().map(|time| rounded(time.as_secs_f64() * 1e3)),
             };
             seen.host = seen.host.with(sockets::together(&hosts));
             seen.wan = seen.wan.with(sockets::together(&wans));

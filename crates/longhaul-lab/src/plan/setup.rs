@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) relay: HostSpec,
     /// Socket options of the relays, in the syntax of `longhaul relay --set`.
     pub(crate) set: Vec<String>,
+    /// Further options of the relays, as the words of `longhaul relay`.
+    pub(crate) options: Vec<String>,
 }
 
 impl Setup {

@@ -151,9 +151,10 @@ fn gain(report: &RunReport, direct: Option<&RunReport>) -> Option<f64> {
 
 /// Whether two runs of the same traffic can be compared: their hosts, path and load are equal.
 fn is_alike(one: &Run, other: &Run) -> bool {
-    let (Setup { topology, link, host, .. }, Traffic { size, rate, .. }) = (&one.setup, one.traffic);
+    let (Setup { topology, link, host, .. }, Traffic { size, rate, outside, .. }) = (&one.setup, one.traffic);
     (topology, link, host) == (&other.setup.topology, &other.setup.link, &other.setup.host)
         && (one.traffic.load(), size, rate) == (other.traffic.load(), other.traffic.size, other.traffic.rate)
+        && outside == other.traffic.outside
 }
 
 fn spread(rounds: &[Done]) -> BTreeMap<String, [f64; 2]> {

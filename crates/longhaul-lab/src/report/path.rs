@@ -33,6 +33,7 @@ impl PathReport {
         let relays = host(&setup.relay_spec());
         let mut path = PathReport { topology: setup.topology, hosts, relays, ..PathReport::default() };
         path.relays.extend(setup.set.iter().map(|option| format!("longhaul --set {option}")));
+        path.relays.extend((!setup.options.is_empty()).then(|| format!("longhaul {}", setup.options.join(" "))));
         if !setup.has_wan() {
             return path;
         }
@@ -119,7 +120,8 @@ mod tests {
         link.set(&[Direction::Out], &Setting::read("loss", "0.1%").unwrap());
         link.set_schedule(&Direction::BOTH, &[Change::read("at 10s down for 20s").unwrap()]);
         let host = HostSpec { window: Some(Bytes(262_144)), sack: false, mss: Some(1254), ..HostSpec::default() };
-        let setup = Setup { topology: Topology::Wan, link, host, relay: HostSpec::default(), set: Vec::new() };
+        let (relay, set, options) = (HostSpec::default(), Vec::new(), Vec::new());
+        let setup = Setup { topology: Topology::Wan, link, host, relay, set, options };
         let path = PathReport::of(&setup);
         let cubic = "congestion control cubic";
         assert_eq!(path.hosts, ["256 KiB window", cubic, "no SACK", "MSS 1254"]);

@@ -22,6 +22,7 @@ impl Run {
         let mut conflicts = found([
             Conflict::when(has(&self.id), "id", format!("another run has the id {:?}; write a unique id", self.id)),
             Conflict::when(!self.setup.set.is_empty() && !is_told, "set", nobody),
+            Conflict::when(!self.setup.options.is_empty() && !is_told, "options", nobody),
         ]);
         conflicts.extend(self.uncarried());
         conflicts.extend(self.sent());
@@ -45,7 +46,7 @@ impl Run {
 
     /// Returns the conflicts of the traffic.
     fn sent(&self) -> Vec<Conflict> {
-        let Traffic { kind, connections, size, rate, direction, .. } = self.traffic;
+        let Traffic { kind, connections, size, rate, direction, outside, .. } = self.traffic;
         let none = format!("{} does not have this key; leave it out", kind.name);
         let largest = match kind.max_size {
             0 => none.clone(),
@@ -58,8 +59,10 @@ impl Run {
             Conflict::when(
                 direction == Direction::Back && !kind.keys.contains(&Heeds::Direction),
                 "traffic.direction",
-                none,
+                none.clone(),
             ),
+            Conflict::when(outside.is_some() && !kind.keys.contains(&Heeds::Outside), "traffic.outside", none.clone()),
+            Conflict::when(outside.is_some() && !self.setup.has_wan(), "traffic.outside", NO_WAN),
             Conflict::when(size.is_some_and(|size| size.0 > kind.max_size), "traffic.size", largest),
         ])
     }
@@ -187,10 +190,9 @@ impl Setup {
 
 /// Returns the keys that need a WAN, for a set-up without one.
 pub(crate) fn without_wan(places: &Places) -> Vec<Conflict> {
-    let no_wan = "a one-hop topology has no WAN; leave out this key, or topology";
     let cables = "a one-hop topology has only the hosts' cables; write host.mtu instead";
     found([
-        Conflict::when(places.find("link").is_some(), "link", no_wan),
+        Conflict::when(places.find("link").is_some(), "link", NO_WAN),
         Conflict::when(places.find("relay.mtu").is_some(), "relay.mtu", cables),
     ])
 }
@@ -200,4 +202,5 @@ fn found<const N: usize>(checks: [Option<Conflict>; N]) -> Vec<Conflict> {
     checks.into_iter().flatten().collect()
 }
 
+const NO_WAN: &str = "a one-hop topology has no WAN; leave out this key, or topology";
 const NO_GAIN: &str = "other carriers are compared with direct; leave it out, or add another carrier";

@@ -7,6 +7,7 @@ use crate::error::unknown;
 use crate::plan::host::HostSpec;
 use crate::plan::law;
 use crate::plan::link::{LinkSpec, rtt_like};
+use crate::plan::outside::Outside;
 use crate::plan::place::Direction;
 use crate::plan::profile::Sysctls;
 use crate::plan::setup::{Setup, Topology};
@@ -41,6 +42,7 @@ impl Default for Head {
             host: HostSpec::default(),
             relay: HostSpec::default(),
             set: Vec::new(),
+            options: Vec::new(),
         };
         Head { about: String::new(), source: String::new(), rounds: 1, setup }
     }
@@ -61,6 +63,7 @@ pub(crate) fn blank(head: &Head) -> Run {
             size: None,
             rate: None,
             direction: Direction::Out,
+            outside: None,
         },
         published: Published::default(),
         computed: None,
@@ -112,6 +115,7 @@ pub(crate) const RUN: &[Key<Run>] = &[
     key("host", |run, given| inner(HOST, given, &mut run.setup.host)),
     key("relay", |run, given| inner(HOST, given, &mut run.setup.relay)),
     key("set", |run, given| options_of(given).map(|set| run.setup.set = set)),
+    key("options", |run, given| one(given, words).map(|options| run.setup.options = options)),
     key("published", |run, given| renamed(given).and_then(|()| inner(PUBLISHED, given, &mut run.published))),
     key("computed", |run, given| one(given, law::find).map(|law| run.computed = Some(law))),
     key("expect", |run, given| renamed(given).and_then(|()| inner(EXPECT, given, &mut run.expect))),
@@ -147,6 +151,7 @@ pub(crate) const TRAFFIC: &[Key<Traffic>] = &[
     key("direction", |traffic, given| {
         one(given, |text| word_of(DIRECTIONS, text)).map(|direction| traffic.direction = direction)
     }),
+    key("outside", |traffic, given| one(given, Outside::read).map(|outside| traffic.outside = Some(outside))),
 ];
 
 /// The keys of `published`.
@@ -366,6 +371,16 @@ fn figures(figures: &mut BTreeMap<String, RangeInclusive<f64>>, given: &Written<
 fn sentence(text: &str) -> Result<String, String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() { Err("write a sentence".into()) } else { Ok(text) }
+}
+
+/// Reads words with blanks between them, such as options of a command.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let words: Vec<String> = text.split_whitespace().map(String::from).collect();
+    if words.is_empty() {
+        Err("write options of longhaul relay, such as \"--bandwidth 190Mbit/s\"".into())
+    } else {
+        Ok(words)
+    }
 }
 
 fn word(text: &str) -> Result<String, String> {

@@ -12,14 +12,16 @@ pub(crate) fn summary(scenario: &Scenario) -> String {
     for run in runs {
         // Every field is named, so that a new key cannot be forgotten here.
         let Run { id, at: _, what, setup, carriers, traffic, published, computed, expect, quick, skip, note } = run;
-        let Setup { topology, link, host, relay, set } = setup;
+        let Setup { topology, link, host, relay, set, options } = setup;
         let _ =
             writeln!(text, "\n{id}: {what:?}, quick {quick:?}\n  carriers {carriers:?}\n  {traffic:?}\n  {topology:?}");
         for direction in Direction::BOTH.into_iter().filter(|_| setup.has_wan()) {
             let _ = writeln!(text, "  {direction:?} {:?} {:?}", link.settings(direction), link.schedule(direction));
         }
-        let _ =
-            writeln!(text, "  host {host:?}\n  relay {relay:?}\n  set {set:?}\n  {published:?}, computed {computed:?}");
+        let _ = writeln!(
+            text,
+            "  host {host:?}\n  relay {relay:?}\n  set {set:?}, options {options:?}\n  {published:?}, computed {computed:?}"
+        );
         let _ = writeln!(text, "  {expect:?}\n  skip {skip:?}, note {note:?}");
     }
     text

@@ -5,7 +5,7 @@
 use crate::error::{LabError, joined};
 use crate::plan::place::Host;
 use crate::traffic::row::Drive;
-use crate::traffic::stream::block;
+use crate::traffic::stream::{block, matches};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -127,6 +127,83 @@ pub(crate) fn ask(
     }
 }
 
+/// A message and its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// The time at which the message was due.
+    pub(crate) asked: Instant,
+    /// The time from then to the end of its answer.
+    pub(crate) time: Duration,
+}
+
+/// Sends a message of `size` bytes `every` so often until `end`, whether the answers have come or not, and calls `tell` with each
+/// answer. A message waits behind those that were not answered, as a user's do. Returns all answers.
+///
+/// # Errors
+/// The connection failed, or an answer differs from its message.
+pub(crate) fn echo(
+    peer: &mut TcpStream,
+    size: usize,
+    every: Duration,
+    end: Instant,
+    tell: impl Fn(Answer),
+) -> io::Result<Vec<Answer>> {
+    let message = |number: usize| {
+        let stream = block();
+        let from = number % 251;
+        stream[from..].iter().copied().cycle().take(size).collect::<Vec<u8>>()
+    };
+    let start = Instant::now();
+    let due = move |number: usize| start + every * number as u32;
+    let mut writer = peer.try_clone()?;
+    std::thread::scope(|scope| {
+        let writes = scope.spawn(move || {
+            let mut sent = 0;
+            while sent == 0 || due(sent) < end {
+                std::thread::sleep(due(sent).saturating_duration_since(Instant::now()));
+                writer.write_all(&message(sent))?;
+                sent += 1;
+            }
+            Ok::<usize, io::Error>(sent)
+        });
+        let mut answers = Vec::new();
+        let mut answer = vec![0; size];
+        while answers.is_empty() || due(answers.len()) < end {
+            peer.read_exact(&mut answer)?;
+            let asked = due(answers.len());
+            let answered = Answer { asked, time: asked.elapsed() };
+            if message(answers.len()) != answer {
+                return Err(differs());
+            }
+            tell(answered);
+            answers.push(answered);
+        }
+        let wrong = || io::Error::other("the thread that sends the messages panicked");
+        writes.join().map_err(|_| wrong())??;
+        Ok(answers)
+    })
+}
+
+/// Sends a request of `size` bytes and waits for the answer of one byte.
+pub(crate) fn request(peer: &mut TcpStream, size: usize) -> io::Result<()> {
+    let bytes: Vec<u8> = block().iter().copied().cycle().take(size).collect();
+    peer.write_all(&bytes)?;
+    let mut answer = [0];
+    peer.read_exact(&mut answer)?;
+    if answer == [RIGHT] { Ok(()) } else { Err(differs()) }
+}
+
+/// Receives one [`request`] of `size` bytes, compares it, and answers with one byte.
+pub(crate) fn serve_once(peer: &mut TcpStream, size: usize) -> io::Result<()> {
+    let mut bytes = vec![0; size];
+    peer.read_exact(&mut bytes)?;
+    let answer = if matches(block(), 0, &bytes) { RIGHT } else { WRONG };
+    peer.write_all(&[answer])?;
+    // The client closes first, so that its end keeps the port.
+    let _ = peer.read(&mut [0]);
+    Ok(())
+}
+
 /// Turns an I/O error of messages into an error of the lab, for `map_err`.
 pub(crate) fn failed(err: io::Error) -> LabError {
     match err.kind() {
@@ -158,6 +235,9 @@ fn quantile(sorted: &[Duration], percent: usize) -> Duration {
     sorted.get(rank).copied().unwrap_or_default()
 }
 
+/// The answer to a request that arrived as it was sent, and to another one.
+const RIGHT: u8 = b'+';
+const WRONG: u8 = b'-';
 /// Timeout of a read or write: longer than any answer, and than the pause before any message.
 const PATIENCE: Duration = Duration::from_secs(30);
 

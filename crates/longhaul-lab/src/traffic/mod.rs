@@ -4,6 +4,7 @@
 //! names a kind. A row of a program that copies files begins with
 //! [`copies::BASE`]. `UPDATE=1 cargo test -p longhaul-lab --lib docs_lab_md` writes the new row into docs/lab.md.
 
+pub(crate) mod beside;
 mod connections;
 pub(crate) mod copies;
 mod exchange;
@@ -12,6 +13,7 @@ mod idle;
 pub(crate) mod iperf3;
 mod mix;
 mod outage;
+mod outside;
 pub(crate) mod raw;
 mod redis;
 mod request;
@@ -35,6 +37,7 @@ pub(crate) const ROWS: &[Kind] = &[
     iperf3::IPERF3,
     request::REQUEST,
     mix::MIX,
+    mix::POSTS,
     connections::CONNECTIONS,
     idle::IDLE,
     redis::REDIS,

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_number_of_requests_follows_size_and_path() {
         let (connections, time, direction) = (2, Duration::from_secs(2), Direction::Out);
-        let traffic = Traffic { kind: &REDIS, connections, time, size: None, rate: None, direction };
+        let traffic = Traffic { kind: &REDIS, connections, time, size: None, rate: None, direction, outside: None };
         let requests = |size, pipeline, line, rtt| requests(traffic, size, pipeline, line, Duration::from_millis(rtt));
         let on_a_machine =
             [(3, 1), (3, 16), (1_000_000, 1)].map(|(size, pipeline)| requests(size, pipeline, f64::INFINITY, 0));

@@ -3,8 +3,10 @@
 use crate::carrier::row::{PORT, Protocol, Running};
 use crate::error::LabError;
 use crate::plan::law::{self, Law, Load, Subject};
+use crate::plan::outside::Outside;
 use crate::plan::place::{Direction, Host};
 use crate::plan::setup::Setup;
+use crate::traffic::beside::Beside;
 use crate::world::requirement::Requirement;
 use crate::world::user::User;
 use crate::world::wan::Wan;
@@ -12,6 +14,7 @@ use longhaul_link::Ledger;
 use longhaul_units::Bytes;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The traffic of a run.
@@ -29,6 +32,8 @@ pub(crate) struct Traffic {
     pub(crate) rate: Option<f64>,
     /// The direction of the bytes.
     pub(crate) direction: Direction,
+    /// Another program's flows on the same WAN.
+    pub(crate) outside: Option<Outside>,
 }
 
 /// One kind of traffic.
@@ -66,6 +71,8 @@ pub(crate) enum Heeds {
     Rate,
     /// `direction`.
     Direction,
+    /// `outside`.
+    Outside,
 }
 
 /// The server on host B that answers a kind of traffic.
@@ -113,8 +120,10 @@ pub(crate) struct Drive<'a> {
     pub(crate) congestion: &'a str,
     /// The user who runs the lab, for sshd.
     pub(crate) user: &'a User,
+    /// Told by the traffic while it flows.
+    pub(crate) beside: &'a Arc<Beside>,
     /// Must be called when the traffic begins and its connections exist. The engine then begins to sample.
-    pub(crate) began: &'a dyn Fn(),
+    pub(crate) began: &'a (dyn Fn() + Sync),
 }
 
 /// The result of a kind of traffic.

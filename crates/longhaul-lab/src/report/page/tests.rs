@@ -50,7 +50,7 @@ fn run(id: &str, carrier: &str, verdict: Verdict) -> RunReport {
 }
 
 fn runs() -> Vec<RunReport> {
-    let point = |t_s, speed| Sample { t_s, speed, cwnd: 10, rtt_ms: 63.0 + speed, retransmitted: 0 };
+    let point = |t_s, speed| Sample { t_s, speed, cwnd: 10, rtt_ms: 63.0 + speed, ..Sample::default() };
     let loss = StageCounters { segments_in: 1000, segments_out: 990, ..StageCounters::default() };
     let out = LinkCounters { frames_in: 9, stages: vec![("loss", loss)], ..LinkCounters::default() };
     let sender =
