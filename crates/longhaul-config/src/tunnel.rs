@@ -46,6 +46,8 @@ pub struct Tunnel {
     pub bandwidth: Bandwidth,
     /// Cap of each flow, for each direction.
     pub flow_bandwidth: Option<Rate>,
+    /// Whether its flows take what others leave.
+    pub is_background: bool,
     /// Time that one address has to answer a dial.
     pub connect_timeout: Duration,
     /// Address to dial from; `None` lets the kernel choose.
@@ -197,6 +199,7 @@ impl Tunnel {
             new_flows_per_second_per_source: None,
             bandwidth: Bandwidth::default(),
             flow_bandwidth: None,
+            is_background: false,
             connect_timeout: Tunnel::CONNECT_TIMEOUT,
             source: None,
             splice: true,

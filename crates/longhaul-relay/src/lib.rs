@@ -43,7 +43,7 @@ mod serve;
 mod state;
 pub mod verify;
 
-pub use caps::CapsNow;
+pub use caps::{CapsNow, PathView};
 pub use leg::LegState;
 pub use live::{
     Bucket, COUNTERS, Counter, CounterValues, Counters, Distributions, FlowState, FlowStateName, HistogramValues, How,

@@ -4,7 +4,8 @@
 //! field that an old kernel does not have is 0, and nothing depends on the size of a C struct.
 
 use crate::{Result, SysError};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 /// State of a connection at one moment, as the kernel reports it.
@@ -105,18 +106,29 @@ impl State {
 }
 
 impl TcpInfo {
+    /// Whether this kernel fills in [`bytes_retrans`](TcpInfo::bytes_retrans): since Linux 4.19. False if no socket can be made.
+    pub fn tells_retransmitted_bytes() -> bool {
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        socket.is_ok_and(|socket| TcpInfo::read(socket.as_fd()).is_ok_and(|(_, length)| length >= 216))
+    }
+
     /// Reads TCP_INFO of `socket`.
     ///
     /// # Errors
     /// ENOPROTOOPT, EOPNOTSUPP: not a TCP socket.
     pub fn of(socket: BorrowedFd<'_>) -> Result<TcpInfo> {
+        TcpInfo::read(socket).map(|(raw, _)| TcpInfo::parse(&raw))
+    }
+
+    /// Returns the bytes of TCP_INFO, and how many of them this kernel has filled in.
+    fn read(socket: BorrowedFd<'_>) -> Result<([u8; 256], usize)> {
         let mut raw = [0u8; 256];
         let mut len = raw.len() as libc::socklen_t;
         // SAFETY: the descriptor is borrowed, so open; `raw` is writable for `len` bytes, and the kernel writes no more.
         let ret = unsafe {
             libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, raw.as_mut_ptr().cast(), &mut len)
         };
-        if ret == 0 { Ok(TcpInfo::parse(&raw)) } else { Err(SysError::last("getsockopt(TCP_INFO)")) }
+        if ret == 0 { Ok((raw, len as usize)) } else { Err(SysError::last("getsockopt(TCP_INFO)")) }
     }
 
     /// Returns the fields of `raw`, by their offsets in `linux/tcp.h`. The kernel only ever appends fields.

@@ -1,6 +1,7 @@
 //! Common to the keys about bandwidth: parsing of rates and windows, the lines of `longhaul check`, and remarks.
 
-use crate::keys::remark::Remark;
+use crate::config::Config;
+use crate::keys::remark::{Remark, Syntax};
 use crate::options::Leg;
 use crate::suggest;
 use crate::tunnel::Tunnel;
@@ -22,6 +23,24 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
+/// Reads the cap of the daemon or of a tunnel: a rate, `auto`, or `auto` with a rate above it.
+///
+/// # Errors
+/// The text is none of these.
+pub(super) fn cap(bandwidth: &mut Bandwidth, text: &str) -> Result<(), String> {
+    (bandwidth.is_auto, bandwidth.rate) = auto_or_rate(text.split_whitespace().collect::<Vec<_>>().as_slice())?;
+    Ok(())
+}
+
+/// Reads the words of a cap. Returns whether it is `auto`, and the rate.
+fn auto_or_rate(words: &[&str]) -> Result<(bool, Option<Rate>), String> {
+    match words {
+        ["auto"] => Ok((true, None)),
+        ["auto", ceiling @ ..] => rate(&ceiling.join(" ")).map(|rate| (true, Some(rate))),
+        words => rate(&words.join(" ")).map(|rate| (false, Some(rate))),
+    }
+}
+
 /// Parses a window of a schedule: `Mon-Fri 08:00-18:00 200Mbit/s`, `Sat 22:00-06:00 none` or, for every day,
 /// `08:00-18:00 200Mbit/s`.
 ///
@@ -31,9 +50,10 @@ pub(super) fn window(text: &str) -> Result<Window, String> {
     const FORM: &str =
         "write DAYS FROM-UNTIL RATE, such as \"Mon-Fri 08:00-18:00 200Mbit/s\" or \"Sat 22:00-06:00 none\"";
     let words: Vec<&str> = text.split_whitespace().collect();
+    // Only times have a colon.
     let (days, times, cap) = match words[..] {
-        [days, times, cap] => (Some(days), times, cap),
-        [times, cap] => (None, times, cap),
+        [times, ref cap @ ..] if times.contains(':') && !cap.is_empty() => (None, times, cap),
+        [days, times, ref cap @ ..] if !cap.is_empty() => (Some(days), times, cap),
         _ => return Err(FORM.into()),
     };
     let (first, last) = days.map_or(Ok((Weekday::Mon, Weekday::Sun)), |days| match days.split_once('-') {
@@ -49,28 +69,30 @@ pub(super) fn window(text: &str) -> Result<Window, String> {
         return Err("it begins and ends at the same time; write 00:00-24:00 for a whole day".into());
     }
     let until = if until == 0 { MINUTES_OF_DAY } else { until };
-    let rate = if cap == "none" { None } else { Some(rate(cap)?) };
-    Ok(Window { first, last, from, until, rate })
+    let (is_auto, rate) = if cap == ["none"] { (false, None) } else { auto_or_rate(cap)? };
+    Ok(Window { first, last, from, until, rate, is_auto })
 }
 
 /// Returns the words about `bandwidth`: `Sat 22:00-06:00 none, otherwise 200Mbit/s`. `None` if nothing is written.
 pub(super) fn show(bandwidth: &Bandwidth) -> Option<String> {
-    let Bandwidth { rate, schedule } = bandwidth;
-    if rate.is_none() && schedule.is_empty() {
+    let Bandwidth { rate, is_auto, schedule } = bandwidth;
+    if rate.is_none() && !is_auto && schedule.is_empty() {
         return None;
     }
     let mut words = schedule.iter().map(ToString::to_string).collect::<Vec<_>>();
     let otherwise = if schedule.is_empty() { "" } else { "otherwise " };
-    match rate {
-        Some(rate) => words.push(format!("{otherwise}{rate}")),
-        None => words.push("otherwise no cap".into()),
+    match (is_auto, rate) {
+        (false, Some(rate)) => words.push(format!("{otherwise}{rate}")),
+        (false, None) => words.push("otherwise no cap".into()),
+        (true, Some(rate)) => words.push(format!("{otherwise}auto, {rate} at most")),
+        (true, None) => words.push(format!("{otherwise}auto")),
     }
     Some(words.join(", "))
 }
 
 /// Returns a warning for each window that never decides, and one about a schedule that never sets a cap.
 pub(super) fn without_effect(bandwidth: &Bandwidth) -> Vec<Remark> {
-    if !(bandwidth.schedule.is_empty() || bandwidth.is_capped()) {
+    if !(bandwidth.schedule.is_empty() || bandwidth.is_capped() || bandwidth.may_be_auto()) {
         let text = "it never sets a cap; write bandwidth beside it, or a window with a rate".into();
         return vec![Remark::warning("bandwidth_schedule", text)];
     }
@@ -83,10 +105,37 @@ pub(super) fn without_effect(bandwidth: &Bandwidth) -> Vec<Remark> {
     covered.map(|window| Remark::warning("bandwidth_schedule", text(window))).collect()
 }
 
+/// Returns a warning about the first tunnel in the background, if no cap is found by itself.
+pub(super) fn background_without_auto(config: &Config) -> Option<Remark> {
+    let tunnel = config.tunnels.iter().find(|tunnel| tunnel.is_background)?;
+    let text = || {
+        format!(
+            "tunnel \"{}\" has priority = \"background\", which needs bandwidth = \"auto\"; write that above the first [[tunnel]]",
+            tunnel.name
+        )
+    };
+    (!config.bandwidth.may_be_auto()).then(|| Remark::warning("bandwidth", text()))
+}
+
+/// Returns an error for each key of a tunnel whose value only the daemon's may have. `longhaul relay` has one tunnel, and takes its cap for
+/// the daemon's.
+pub(super) fn auto_of_tunnel(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+    let is_window = tunnel.bandwidth.schedule.iter().any(|window| window.is_auto);
+    let keys = [("bandwidth", tunnel.bandwidth.is_auto), ("bandwidth_schedule", is_window)];
+    let wrong = keys.into_iter().filter(|(_, is_auto)| *is_auto && syntax == Syntax::File);
+    let text = |key| {
+        format!(
+            "only the whole daemon's can be auto, because tunnels share their paths; write {key} above the first [[tunnel]], \
+             and a rate here"
+        )
+    };
+    wrong.map(|(key, _)| Remark::error(key, text(key))).collect()
+}
+
 /// Returns a warning for each leg of `tunnel` that the kernel does not pace, if `bandwidth` is to cap it.
 pub(super) fn unpaced(bandwidth: &Bandwidth, tunnel: &Tunnel) -> Vec<Remark> {
-    let key = if bandwidth.rate.is_some() { "bandwidth" } else { "bandwidth_schedule" };
-    if bandwidth.is_capped() { unpaced_by(tunnel, key) } else { Vec::new() }
+    let key = if bandwidth.rate.is_some() || bandwidth.is_auto { "bandwidth" } else { "bandwidth_schedule" };
+    if bandwidth.is_capped() || bandwidth.may_be_auto() { unpaced_by(tunnel, key) } else { Vec::new() }
 }
 
 /// Returns a warning about `key`, a cap of `tunnel`, for each leg that the kernel does not pace.
@@ -139,7 +188,13 @@ mod tests {
 
     #[test]
     fn windows_are_read_and_shown() {
-        for text in ["Mon-Fri 08:00-18:00 200Mbit/s", "Sat 22:00-06:00 none", "12:30-24:00 1.5Gbit/s"] {
+        for text in [
+            "Mon-Fri 08:00-18:00 200Mbit/s",
+            "Sat 22:00-06:00 none",
+            "12:30-24:00 1.5Gbit/s",
+            "Mon 12:30-24:00 auto 1.5Gbit/s",
+            "08:00-09:00 auto",
+        ] {
             assert_eq!(window(text).unwrap().to_string(), text);
         }
         assert_eq!(window("sat-MON  22:00-00:00 none").unwrap().to_string(), "Sat-Mon 22:00-24:00 none");
@@ -177,7 +232,7 @@ mod tests {
     #[test]
     fn the_summary_has_the_schedule_in_its_order() {
         let schedule = vec![window("Sat 22:00-06:00 none").unwrap(), window("08:00-18:00 2Mbit/s").unwrap()];
-        let caps = |rate, schedule| show(&Bandwidth { rate, schedule });
+        let caps = |rate, schedule| show(&Bandwidth { rate, schedule, ..Bandwidth::default() });
         assert_eq!(caps(None, Vec::new()), None);
         assert_eq!(caps(Some(Rate(5_000_000)), Vec::new()).unwrap(), "5Mbit/s");
         assert_eq!(

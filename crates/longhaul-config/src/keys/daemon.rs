@@ -61,15 +61,20 @@ const GRACE: Row<Config> = Row {
 const BANDWIDTH: Row<Config> = Row {
     name: "bandwidth",
     default: KeyDefault::Words("no cap"),
-    example: "\"500Mbit/s\"",
+    example: "\"auto\"",
     flag: None, // a process with one tunnel has the tunnel's
-    value: KeyValue::One(|config, text| bandwidth::rate(text).map(|rate| config.bandwidth.rate = Some(rate))),
+    value: KeyValue::One(|config, text| bandwidth::cap(&mut config.bandwidth, text)),
     show: |config| {
         bandwidth::show(&config.bandwidth).map(|cap| format!("bandwidth of all tunnels in each direction: {cap}"))
     },
-    check: |config, _| config.tunnels.iter().flat_map(|tunnel| bandwidth::unpaced(&config.bandwidth, tunnel)).collect(),
+    check: |config, _| {
+        let unpaced = config.tunnels.iter().flat_map(|tunnel| bandwidth::unpaced(&config.bandwidth, tunnel));
+        unpaced.chain(bandwidth::background_without_auto(config)).collect()
+    },
     doc: "Cap of all flows of all tunnels together, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s. \
-          See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
+          See [Limiting the bandwidth](operations.md#limiting-the-bandwidth). `\"auto\"` finds a cap for each path by itself, a \
+          little below its line's rate, so that the line's queue stays short; `\"auto 500Mbit/s\"` keeps all paths together below \
+          that. See [A full line that stays quick](operations.md#a-full-line-that-stays-quick). Needs Linux 4.19.",
 };
 
 const SCHEDULE: Row<Config> = Row {

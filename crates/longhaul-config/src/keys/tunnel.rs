@@ -201,13 +201,18 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
         flag: Some(Flag {
             name: "bandwidth",
             argument: Argument::Named("RATE"),
-            short: "Cap of all flows together",
+            short: "Cap of all flows, or auto",
             long: "Payload that the relay sends for all flows together, in each direction, such as 200Mbit/s. The flows share it \
-                   fairly, and a flow that wants less leaves the rest to the others.",
+                   fairly, and a flow that wants less leaves the rest to the others. `auto` finds a cap for each path by itself, a \
+                   little below its line's rate, so that the line's queue stays short; `auto 500Mbit/s` keeps all paths below that.",
         }),
-        value: KeyValue::One(|tunnel, text| bandwidth::rate(text).map(|rate| tunnel.bandwidth.rate = Some(rate))),
+        value: KeyValue::One(|tunnel, text| bandwidth::cap(&mut tunnel.bandwidth, text)),
         show: |tunnel| bandwidth::show(&tunnel.bandwidth).map(|cap| format!("bandwidth in each direction: {cap}")),
-        check: |tunnel, _| bandwidth::unpaced(&tunnel.bandwidth, tunnel),
+        check: |tunnel, syntax| {
+            let mut remarks = bandwidth::unpaced(&tunnel.bandwidth, tunnel);
+            remarks.extend(bandwidth::auto_of_tunnel(tunnel, syntax));
+            remarks
+        },
         doc: "Cap of all flows of the tunnel together, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s. \
               See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
     },
@@ -244,6 +249,24 @@ pub const TUNNEL: &[Row<Tunnel>] = &[
             None => Vec::new(),
         },
         doc: "Cap of each flow, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s.",
+    },
+    Row {
+        name: "priority",
+        default: KeyDefault::Value("\"normal\""),
+        example: "\"background\"",
+        flag: Some(Flag {
+            name: "priority",
+            argument: Argument::Named("PRIORITY"),
+            short: "normal, or background",
+            long: "`background` takes what other tunnels' flows, and other programs on the line, leave. Needs `--bandwidth auto`.",
+        }),
+        value: KeyValue::One(|tunnel, text| {
+            value::word(text, PRIORITIES).map(|is_background| tunnel.is_background = is_background)
+        }),
+        show: |tunnel| tunnel.is_background.then(|| "its flows take what others leave".into()),
+        check: no_remarks, // the daemon's `bandwidth` looks for it
+        doc: "`\"background\"`: the tunnel's flows take what the flows of other tunnels leave, and what other programs on the line \
+              leave, at least 5 % of the path's rate. Needs `bandwidth = \"auto\"` of the daemon.",
     },
     Row {
         name: "connect_timeout",
@@ -433,3 +456,6 @@ fn verify_hops(text: &str) -> Result<u8, String> {
 
 const CHECKS: &[(&str, Option<CheckBy>)] =
     &[("tcp", Some(CheckBy::Tcp)), ("verify", Some(CheckBy::Verify)), ("none", None)];
+
+/// The values of `priority`.
+const PRIORITIES: &[(&str, bool)] = &[("normal", false), ("background", true)];

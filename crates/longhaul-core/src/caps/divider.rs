@@ -1,8 +1,8 @@
 //! Divides the caps among the flows, for one direction: the limit of each flow.
 //!
-//! A flow is below two caps, that of its tunnel and that of the daemon. Each of them is an equal level for the flows
-//! whose demand it does not meet, so a flow gets the least of its demand and both levels. That is max-min fair among all
-//! flows of the daemon.
+//! A flow is below two caps, that of its tunnel and that of the daemon, and on a path whose cap is found by itself below that, too. Each
+//! of them is an equal level for the flows whose demand it does not meet, so a flow gets the least of its demand and all levels. That is
+//! max-min fair among all flows of the daemon. On a path, flows in the background get what the others leave.
 //!
 //! A limit has a floor, because the demand of a quiet flow is small, and its next burst must not crawl until the next look:
 //!
@@ -37,6 +37,9 @@ pub struct Caps {
 pub struct Member {
     /// The flow's tunnel, as an index into [`Caps::tunnels`].
     tunnel: usize,
+    /// The flow's path, as an index of [`Divider::set_path`].
+    path: Option<usize>,
+    is_background: bool,
     /// The cap of the flow itself.
     own: Option<Rate>,
     meter: Meter,
@@ -54,12 +57,17 @@ pub struct Member {
 pub struct Divider {
     all: Group,
     tunnels: Vec<Group>,
+    paths: Vec<Group>,
 }
 
 /// The flows below one cap.
 #[derive(Clone, Debug, Default)]
 struct Group {
     cap: Option<Rate>,
+    /// Whether the cap is never exceeded to make up for what was missed: a queue would begin. It has no account.
+    is_strict: bool,
+    /// The least cap of the flows in the background together, or all that they have while there is no cap.
+    background: Option<Rate>,
     account: Account,
     /// Whether the cap has changed since the last division.
     is_changed: bool,
@@ -77,7 +85,10 @@ struct Group {
     /// The cap, corrected by the account.
     capacity: Option<Rate>,
     demands: Vec<Rate>,
+    background_demands: Vec<Rate>,
     level: Option<Rate>,
+    background_level: Option<Rate>,
+    background_floor: Option<Rate>,
     floors: Option<Floors>,
 }
 
@@ -118,7 +129,33 @@ impl Member {
     /// [`Caps::tunnels`]. `own` is the cap of the flow itself. The limit of its socket is `told`.
     pub fn begin(tunnel: usize, own: Option<Rate>, now: Instant, sent: u64, told: Option<Rate>) -> Member {
         let (meter, ahead) = (Meter::begin(now, sent), Ahead::begin(told));
-        Member { tunnel, own, meter, paced: 0, ahead, demand: Rate(0), limit: told, told }
+        let (path, is_background) = (None, false);
+        Member { tunnel, path, is_background, own, meter, paced: 0, ahead, demand: Rate(0), limit: told, told }
+    }
+
+    /// Puts the direction on a path, an index of [`Divider::set_path`], or on none.
+    pub fn set_path(&mut self, path: Option<usize>, is_background: bool) {
+        (self.path, self.is_background) = (path, is_background);
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> Option<usize> {
+        self.path
+    }
+
+    /// Whether the flow is in the background.
+    pub fn is_background(&self) -> bool {
+        self.is_background
+    }
+
+    /// Whether bytes were sent between the last two looks, or wait.
+    pub fn is_busy(&self) -> bool {
+        !self.meter.is_silent()
+    }
+
+    /// Whether bytes waited at the last look.
+    pub fn is_waiting(&self) -> bool {
+        self.meter.is_waiting()
     }
 
     /// Returns the same direction below other caps.
@@ -136,11 +173,12 @@ impl Member {
         self.meter.sent()
     }
 
-    /// Returns the limit if the socket must be told: if it differs from the told one by more than a sixteenth. The
+    /// Returns the limit if the socket must be told: if it differs from the told one by more than a sixteenth, or less on a path. The
     /// inner `None` means no limit.
     pub fn news(&mut self) -> Option<Option<Rate>> {
+        let near = if self.path.is_some() { NEAR_ON_PATH } else { NEAR };
         let is_near = match (self.limit, self.told) {
-            (Some(limit), Some(told)) => limit.0.abs_diff(told.0) <= told.0 / NEAR,
+            (Some(limit), Some(told)) => limit.0.abs_diff(told.0) <= told.0 / near,
             (limit, told) => limit == told,
         };
         if is_near {
@@ -155,7 +193,8 @@ impl Member {
 impl Divider {
     /// Returns a divider below `caps`.
     pub fn new(caps: &Caps) -> Divider {
-        let mut divider = Divider { all: Group::default(), tunnels: vec![Group::default(); caps.tunnels.len()] };
+        let tunnels = vec![Group::default(); caps.tunnels.len()];
+        let mut divider = Divider { all: Group::default(), tunnels, paths: Vec::new() };
         divider.set(caps);
         divider.groups().for_each(|group| group.is_changed = false);
         divider
@@ -167,6 +206,16 @@ impl Divider {
         for (group, cap) in self.tunnels.iter_mut().zip(&caps.tunnels) {
             group.set(*cap);
         }
+    }
+
+    /// Sets the cap of the path `index`. Its flows in the background have what the others leave, and at least `background`; without a cap
+    /// they have that alone.
+    pub fn set_path(&mut self, index: usize, cap: Option<Rate>, background: Option<Rate>) {
+        if self.paths.len() <= index {
+            self.paths.resize(index + 1, Group { is_strict: true, ..Group::default() });
+        }
+        self.paths[index].set(cap);
+        self.paths[index].background = background;
     }
 
     /// Takes a sample of `member`. Returns the number of bytes that it has sent since the last one.
@@ -187,8 +236,9 @@ impl Divider {
         self.groups().for_each(|group| group.settle(elapsed));
         self.demand(members);
         for member in members {
-            let groups = || [Some(&self.all), self.tunnels.get(member.tunnel)].into_iter().flatten();
-            let levels = groups().filter_map(|group| group.level);
+            let path = member.path.and_then(|path| self.paths.get(path));
+            let groups = || [Some(&self.all), self.tunnels.get(member.tunnel), path].into_iter().flatten();
+            let levels = groups().filter_map(|group| group.level_of(member));
             let share = levels.fold(member.demand, Rate::min);
             let floor = groups().filter_map(|group| group.floor(member)).min();
             // Without a cap above it, only the flow's own cap limits it.
@@ -202,8 +252,13 @@ impl Divider {
         (self.all.offer(), self.tunnels.iter().map(Group::offer))
     }
 
+    /// Returns the offer of each path.
+    pub fn path_offers(&self) -> impl Iterator<Item = Offer> {
+        self.paths.iter().map(Group::offer)
+    }
+
     fn groups(&mut self) -> impl Iterator<Item = &mut Group> {
-        std::iter::once(&mut self.all).chain(&mut self.tunnels)
+        std::iter::once(&mut self.all).chain(&mut self.tunnels).chain(&mut self.paths)
     }
 
     /// Counts the flows below each cap, and what they are ahead of their limits.
@@ -216,7 +271,8 @@ impl Divider {
             let limit = member.told.filter(|limit| member.own.is_none_or(|own| *limit < own));
             // During a slow segment, no higher limit would help.
             let is_wanted = limit.is_some_and(|limit| !member.ahead.is_slow() && member.meter.is_held_by(limit));
-            for group in [Some(&mut self.all), self.tunnels.get_mut(member.tunnel)].into_iter().flatten() {
+            let path = member.path.and_then(|path| self.paths.get_mut(path));
+            for group in [Some(&mut self.all), self.tunnels.get_mut(member.tunnel), path].into_iter().flatten() {
                 group.flows += 1;
                 group.ahead += member.ahead.bytes();
                 group.waiting += u64::from(is_waiting);
@@ -225,12 +281,17 @@ impl Divider {
         }
     }
 
-    /// Sets the demands and levels: first those of the tunnels, and then the daemon's, of what the tunnels leave.
+    /// Sets the demands and levels: first those of the tunnels, then those of the paths, and then the daemon's, of what these leave.
     fn demand(&mut self, members: &mut [Member]) {
-        self.groups().for_each(|group| group.demands.clear());
+        self.groups().for_each(|group| {
+            group.demands.clear();
+            group.background_demands.clear();
+        });
         for member in members.iter_mut() {
+            let of_path = member.path.and_then(|path| self.paths.get(path)?.fair());
             let tunnel = self.tunnels.get_mut(member.tunnel);
-            let fair = [self.all.fair(), tunnel.as_ref().and_then(|tunnel| tunnel.fair())].into_iter().flatten();
+            let of_tunnel = tunnel.as_ref().and_then(|tunnel| tunnel.fair());
+            let fair = [self.all.fair(), of_tunnel, of_path].into_iter().flatten();
             let demand = member.meter.demand(fair.min().unwrap_or(Rate(u64::MAX)), member.ahead.is_held());
             member.demand = member.own.map_or(demand, |own| demand.min(own));
             if let Some(tunnel) = tunnel {
@@ -238,9 +299,18 @@ impl Divider {
             }
         }
         self.tunnels.iter_mut().for_each(Group::share);
-        for member in members {
+        let below = |demand: Rate, level: Option<Rate>| level.map_or(demand, |level| demand.min(level));
+        for member in members.iter() {
+            let Some(path) = member.path.and_then(|path| self.paths.get_mut(path)) else { continue };
             let level = self.tunnels.get(member.tunnel).and_then(|tunnel| tunnel.level);
-            self.all.demands.push(level.map_or(member.demand, |level| member.demand.min(level)));
+            let demands = if member.is_background { &mut path.background_demands } else { &mut path.demands };
+            demands.push(below(member.demand, level));
+        }
+        self.paths.iter_mut().for_each(Group::share_path);
+        for member in members {
+            let path = member.path.and_then(|path| self.paths.get(path)?.level_of(member));
+            let level = self.tunnels.get(member.tunnel).and_then(|tunnel| tunnel.level);
+            self.all.demands.push(below(below(member.demand, level), path));
         }
         self.all.share();
     }
@@ -265,7 +335,7 @@ impl Group {
         let sent = std::mem::take(&mut self.sent) as f64 + self.ahead_before - self.ahead;
         // After a reload, the flows are ahead by bytes that the former divider has seen.
         let sent = sent.max(0.0);
-        if std::mem::take(&mut self.is_changed) {
+        if std::mem::take(&mut self.is_changed) || self.is_strict {
             return;
         }
         self.capacity = self.cap.map(|cap| {
@@ -280,6 +350,11 @@ impl Group {
         });
     }
 
+    /// Returns the level of a flow.
+    fn level_of(&self, member: &Member) -> Option<Rate> {
+        if self.is_strict && member.is_background { self.background_level } else { self.level }
+    }
+
     /// Returns an equal share for each flow that waits.
     fn fair(&self) -> Option<Rate> {
         self.capacity.map(|capacity| Rate(capacity.0 / self.waiting.max(1)))
@@ -287,6 +362,9 @@ impl Group {
 
     /// Returns the floor of the limit of `member`.
     fn floor(&self, member: &Member) -> Option<Rate> {
+        if self.is_strict && member.is_background {
+            return self.background_floor;
+        }
         let Floors { waiting, quiet, waking } = self.floors?;
         if member.meter.is_waiting() {
             return Some(waiting);
@@ -312,6 +390,25 @@ impl Group {
         self.demands = demands;
     }
 
+    /// Shares the cap of a path: the flows in the background have what the others leave, and at least [`Group::background`].
+    fn share_path(&mut self) {
+        let mut behind = std::mem::take(&mut self.background_demands);
+        let least = self.background.filter(|_| !behind.is_empty()).unwrap_or(Rate(0));
+        let whole = self.capacity;
+        self.capacity = whole.map(|whole| Rate(whole.0.saturating_sub(least.0)));
+        let wanted: u64 = self.demands.iter().fold(0, |sum, demand| sum.saturating_add(demand.0));
+        self.share();
+        self.capacity = whole;
+        let left = match whole {
+            Some(whole) => Some(Rate(whole.0.saturating_sub(wanted).max(least.0))),
+            None => self.background,
+        };
+        // A flow whose demand is met may send its share before the next look.
+        self.background_floor = left.map(|left| Rate(left.0 / behind.len().max(1) as u64));
+        self.background_level = left.and_then(|left| fair_level(left, &mut behind));
+        self.background_demands = behind;
+    }
+
     fn offer(&self) -> Offer {
         Offer { capacity: self.capacity, rivals: self.waiting }
     }
@@ -324,6 +421,8 @@ const WAKING: Rate = Rate(100_000);
 const GAP: Duration = Duration::from_millis(100);
 /// A new limit is told if it differs from the old one by more than 1/`NEAR`.
 const NEAR: u64 = 16;
+/// The same on a path, whose cap is found by steps of 1/200.
+const NEAR_ON_PATH: u64 = 512;
 
 #[cfg(test)]
 mod tests {

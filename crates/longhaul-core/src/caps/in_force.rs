@@ -110,14 +110,14 @@ mod tests {
     }
 
     fn window(first: Weekday, last: Weekday, from: u16, until: u16, rate: Option<Rate>) -> Window {
-        Window { first, last, from: from * 60, until: until * 60, rate }
+        Window { first, last, from: from * 60, until: until * 60, rate, is_auto: false }
     }
 
     #[test]
     fn the_sentence_says_which_cap_holds_until_when_and_what_comes_then() {
         let office = window(Weekday::Mon, Weekday::Fri, 8, 18, mbit(120));
         let weekend = window(Weekday::Sat, Weekday::Sun, 0, 24, None);
-        let caps = Bandwidth { rate: mbit(200), schedule: vec![office, weekend] };
+        let caps = Bandwidth { rate: mbit(200), schedule: vec![office, weekend], ..Bandwidth::default() };
         let said = |day, hour: u16, used| InForce { used, ..caps.in_force(day, hour * 60).unwrap() }.to_string();
         for (day, hour, used, want) in [
             (Weekday::Mon, 8, Some(115.2e6), "cap 120 Mbit/s by the schedule until 18:00, then 200 Mbit/s; 96 % used"),
@@ -165,12 +165,20 @@ mod tests {
 
     #[test]
     fn a_cap_that_never_changes_has_no_end_and_no_cap_is_no_sentence() {
-        let always = |rate| Bandwidth { rate, schedule: vec![window(Weekday::Mon, Weekday::Sun, 8, 18, mbit(8))] };
+        let always = |rate| Bandwidth {
+            rate,
+            schedule: vec![window(Weekday::Mon, Weekday::Sun, 8, 18, mbit(8))],
+            ..Bandwidth::default()
+        };
         assert_eq!(always(mbit(8)).in_force(Weekday::Mon, 0).unwrap().to_string(), "cap 8 Mbit/s");
         assert_eq!(always(mbit(8)).in_force(Weekday::Mon, 540).unwrap().to_string(), "cap 8 Mbit/s by the schedule");
         assert_eq!(Bandwidth::default().in_force(Weekday::Mon, 0), None);
         // One window a week: the next change may be a week ahead.
-        let once = Bandwidth { rate: None, schedule: vec![window(Weekday::Wed, Weekday::Wed, 9, 10, mbit(8))] };
+        let once = Bandwidth {
+            rate: None,
+            schedule: vec![window(Weekday::Wed, Weekday::Wed, 9, 10, mbit(8))],
+            ..Bandwidth::default()
+        };
         let said = |minute| once.in_force(Weekday::Wed, minute).unwrap().to_string();
         assert_eq!(said(540), "cap 8 Mbit/s by the schedule until 10:00, then no cap");
         assert_eq!(said(600), "no cap until Wed 09:00, then 8 Mbit/s");
@@ -185,9 +193,10 @@ mod tests {
         ) {
             let window = |(first, last, from, until, rate): (usize, usize, u16, u16, u64)| {
                 let [first, last] = [first, last].map(|day| Weekday::ALL[day]);
-                Window { first, last, from, until, rate: mbit(rate).filter(|rate| rate.0 > 0) }
+                Window { first, last, from, until, rate: mbit(rate).filter(|rate| rate.0 > 0), is_auto: false }
             };
-            let caps = Bandwidth { rate: mbit(1), schedule: windows.into_iter().map(window).collect() };
+            let schedule = windows.into_iter().map(window).collect();
+            let caps = Bandwidth { rate: mbit(1), schedule, ..Bandwidth::default() };
             let now = caps.at(Weekday::ALL[day], minute);
             let times = (1..=7 * u32::from(MINUTES_OF_DAY)).map(|ahead| {
                 let at = u32::from(minute) + ahead;

@@ -8,6 +8,8 @@
 //! ahead     what the kernel has sent of a direction before its limit has paid for it
 //! account   what a cap has been underused or exceeded so far, and the capacity that makes up for it
 //! divider   all of these together: the limit of each flow, for one direction
+//! base      the round-trip time of a path without a queue
+//! path      the cap of a path, found by itself
 //! ```
 //!
 //! A direction is divided by a [`Divider`] of its own, because a cap holds for each direction. The relay samples the
@@ -16,9 +18,13 @@
 
 mod account;
 mod ahead;
+mod base;
 mod divider;
 mod in_force;
 mod meter;
+mod path;
+#[cfg(test)]
+mod path_simulation;
 mod schedule;
 mod share;
 #[cfg(test)]
@@ -28,5 +34,6 @@ pub use account::Account;
 pub use divider::{Caps, Divider, Member, Offer};
 pub use in_force::{InForce, Share};
 pub use meter::{Meter, Sample};
+pub use path::{PathCap, PathLook, PathState};
 pub use schedule::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};
 pub use share::fair_level;

@@ -8,6 +8,8 @@ use std::fmt;
 pub struct Bandwidth {
     /// The cap outside of every window; `None` means no cap.
     pub rate: Option<Rate>,
+    /// Whether each path has a cap of its own below it, which is found by itself, outside of every window.
+    pub is_auto: bool,
     /// The first window that holds a time decides on its cap.
     pub schedule: Vec<Window>,
 }
@@ -26,6 +28,8 @@ pub struct Window {
     pub until: u16,
     /// Its cap; `None` means no cap.
     pub rate: Option<Rate>,
+    /// Whether each path has a cap of its own below it, which is found by itself.
+    pub is_auto: bool,
 }
 
 /// A day of the week.
@@ -50,8 +54,21 @@ pub enum Weekday {
 impl Bandwidth {
     /// Returns the cap at `minute` (0 to 1439) of `day`.
     pub fn at(&self, day: Weekday, minute: u16) -> Option<Rate> {
-        let window = self.schedule.iter().find(|window| window.holds(day, minute));
-        window.map_or(self.rate, |window| window.rate)
+        self.window(day, minute).map_or(self.rate, |window| window.rate)
+    }
+
+    /// Whether paths have caps of their own at `minute` (0 to 1439) of `day`.
+    pub fn is_auto_at(&self, day: Weekday, minute: u16) -> bool {
+        self.window(day, minute).map_or(self.is_auto, |window| window.is_auto)
+    }
+
+    /// Whether paths have caps of their own at some time of the week.
+    pub fn may_be_auto(&self) -> bool {
+        self.is_auto || self.schedule.iter().any(|window| window.is_auto)
+    }
+
+    fn window(&self, day: Weekday, minute: u16) -> Option<&Window> {
+        self.schedule.iter().find(|window| window.holds(day, minute))
     }
 
     /// Whether there is a cap at some time of the week.
@@ -118,9 +135,11 @@ impl fmt::Display for Window {
         }
         let time = |minute: u16| format!("{:02}:{:02}", minute / 60, minute % 60);
         write!(f, "{}-{} ", time(self.from), time(self.until))?;
-        match self.rate {
-            Some(rate) => write!(f, "{rate}"),
-            None => f.write_str("none"),
+        match (self.is_auto, self.rate) {
+            (false, Some(rate)) => write!(f, "{rate}"),
+            (false, None) => f.write_str("none"),
+            (true, Some(rate)) => write!(f, "auto {rate}"),
+            (true, None) => f.write_str("auto"),
         }
     }
 }
@@ -141,7 +160,7 @@ mod tests {
     const M200: Option<Rate> = Some(Rate(200_000_000));
 
     fn window(first: Weekday, last: Weekday, from: u16, until: u16, rate: Option<Rate>) -> Window {
-        Window { first, last, from: from * 60, until: until * 60, rate }
+        Window { first, last, from: from * 60, until: until * 60, rate, is_auto: false }
     }
 
     fn any_window() -> impl Strategy<Value = Window> {
@@ -152,6 +171,7 @@ mod tests {
             from,
             until,
             rate: M200,
+            is_auto: false,
         })
     }
 
@@ -162,7 +182,7 @@ mod tests {
             window(Weekday::Sat, Weekday::Sat, 22, 6, None),
             window(Weekday::Mon, Weekday::Sun, 9, 10, Some(Rate(1))),
         ];
-        let caps = Bandwidth { rate: Some(Rate(7)), schedule };
+        let caps = Bandwidth { rate: Some(Rate(7)), schedule, ..Bandwidth::default() };
         for (day, hour, minute, cap) in [
             (Weekday::Mon, 8, 0, M200),
             (Weekday::Fri, 17, 59, M200),
@@ -180,7 +200,8 @@ mod tests {
             assert_eq!(caps.at(day, hour * 60 + minute), cap, "{} {hour}:{minute}", day.name());
         }
         assert!(caps.is_capped() && caps.covered().next().is_none());
-        let never = Bandwidth { rate: None, schedule: vec![window(Weekday::Sat, Weekday::Sat, 22, 6, None)] };
+        let schedule = vec![window(Weekday::Sat, Weekday::Sat, 22, 6, None)];
+        let never = Bandwidth { schedule, ..Bandwidth::default() };
         assert!(!never.is_capped());
     }
 
@@ -199,7 +220,7 @@ mod tests {
         let evening = window(Weekday::Mon, Weekday::Sun, 12, 24, None);
         let late = window(Weekday::Tue, Weekday::Tue, 11, 13, M200);
         let schedule = vec![morning, late, evening, late];
-        let caps = Bandwidth { rate: None, schedule };
+        let caps = Bandwidth { schedule, ..Bandwidth::default() };
         assert_eq!(caps.covered().collect::<Vec<_>>(), [&late]);
         assert_eq!(late.to_string(), "Tue 11:00-13:00 200Mbit/s");
         assert_eq!(evening.to_string(), "12:00-24:00 none");
@@ -208,7 +229,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_covered_window_never_decides(schedule in prop::collection::vec(any_window(), 1..5)) {
-            let caps = Bandwidth { rate: None, schedule: schedule.clone() };
+            let caps = Bandwidth { rate: None, schedule: schedule.clone(), ..Bandwidth::default() };
             let covered = caps.covered().count();
             let decides = |index: &usize| week().any(|(day, minute)| {
                 schedule.iter().position(|window| window.holds(day, minute)) == Some(*index)

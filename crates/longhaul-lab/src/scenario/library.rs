@@ -11,6 +11,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("mitre", include_str!("../../../../lab/mitre.toml")),
     ("kurtcms", include_str!("../../../../lab/kurtcms.toml")),
     ("ornl", include_str!("../../../../lab/ornl.toml")),
+    ("neighbours", include_str!("../../../../lab/neighbours.toml")),
     ("ornl-ftp", include_str!("../../../../lab/ornl-ftp.toml")),
     ("hunt", include_str!("../../../../lab/hunt.toml")),
     ("skytap", include_str!("../../../../lab/skytap.toml")),

@@ -2,6 +2,7 @@
 //! that begin before the thread's next look.
 
 use super::clock::WeekTime;
+use super::paths::{PathView, address_of, sources};
 use super::rules::Rules;
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;
@@ -12,6 +13,7 @@ use longhaul_core::caps::{Caps, Offer};
 use longhaul_sys::sockopt;
 use longhaul_units::Rate;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -30,6 +32,8 @@ pub(super) struct Shared {
     pub(super) news: Condvar,
     /// Returns the time of the week.
     pub(super) clock: fn() -> WeekTime,
+    /// The paths at the last look, for views.
+    pub(super) paths: Mutex<Vec<PathView>>,
 }
 
 /// Content of the desk.
@@ -67,6 +71,8 @@ pub(super) struct Offers {
     pub(super) all: [Offer; 2],
     /// Those of each tunnel's cap, by the index of its rule.
     pub(super) tunnels: Vec<[Offer; 2]>,
+    /// Those of each path's cap.
+    pub(super) paths: [HashMap<IpAddr, Offer>; 2],
     /// The flows of the last look with the indices of their rules, if they are no more than [`FEW`]. With few flows,
     /// those that have ended since make a difference.
     pub(super) few: Vec<(usize, Arc<Flow>)>,
@@ -89,7 +95,7 @@ impl Shared {
         let mut desk = lock(&self.desk);
         let Some(rule) = desk.rules.find(&flow.tunnel.name) else { return };
         let needs_looks = desk.rules.needs_looks(rule);
-        let limits = if needs_looks { desk.offer(rule, self.clock) } else { [desk.rules.flow_cap(rule); 2] };
+        let limits = if needs_looks { desk.offer(rule, flow, self.clock) } else { [desk.rules.flow_cap(rule); 2] };
         // Before the thread knows of the flow, so that a later limit is not overwritten.
         for (source, limit) in sources(flow).into_iter().zip(limits) {
             if limit.is_some() {
@@ -145,7 +151,7 @@ impl Shared {
 
 impl Desk {
     /// Returns the shares of a flow that begins now.
-    fn offer(&mut self, rule: usize, clock: fn() -> WeekTime) -> [Option<Rate>; 2] {
+    fn offer(&mut self, rule: usize, flow: &Flow, clock: fn() -> WeekTime) -> [Option<Rate>; 2] {
         let own = self.rules.flow_cap(rule);
         let Desk { offers, rules, begun, .. } = self;
         let offers = offers.get_or_insert_with(|| Offers::first(&rules.caps(clock)));
@@ -158,7 +164,12 @@ impl Desk {
         let alive_here = count(newest, |begun| begun.rule == rule && !begun.flow.has_ended()) + older.len() as u64;
         let share = |direction: usize| {
             let all = offers.all[direction].share(alive, ended);
-            [all, of_tunnel[direction].share(alive_here, ended_here), own].into_iter().flatten().min()
+            let of_path = || {
+                let address = address_of(flow, sources(flow)[direction].other())?;
+                offers.paths[direction].get(&address)?.share(alive, ended)
+            };
+            let of_path = if offers.paths[direction].is_empty() { None } else { of_path() };
+            [all, of_tunnel[direction].share(alive_here, ended_here), of_path, own].into_iter().flatten().min()
         };
         [share(0), share(1)]
     }
@@ -172,18 +183,12 @@ impl Offers {
     /// Returns the offers of `caps` below which no flow is alive.
     fn first(caps: &Caps) -> Offers {
         let tunnels = caps.tunnels.iter().map(|cap| [Offer::first(*cap); 2]).collect();
-        Offers { all: [Offer::first(caps.all); 2], tunnels, few: Vec::new() }
+        Offers { all: [Offer::first(caps.all); 2], tunnels, paths: Default::default(), few: Vec::new() }
     }
 }
 
 /// Number of flows that a beginning flow looks at.
 pub(super) const FEW: usize = 64;
-
-/// Returns the source of each direction of `flow`: up, towards the tunnel's next hop, and down. An FTP data connection may come from
-/// the next hop, and counts in the same direction as the others all the same.
-pub(super) fn sources(flow: &Flow) -> [Leg; 2] {
-    if flow.client.is_turned() { [Leg::Dial, Leg::Accept] } else { [Leg::Accept, Leg::Dial] }
-}
 
 /// Limits what `sink` of `flow` sends to `limit`, or to the leg's `max-pacing-rate` if that is less. `None` leaves only
 /// the latter. Does nothing on a leg that is closed.

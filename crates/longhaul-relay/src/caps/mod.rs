@@ -14,6 +14,7 @@
 
 mod clock;
 mod desk;
+mod paths;
 mod rules;
 mod tracker;
 
@@ -24,6 +25,8 @@ use clock::{WeekTime, local_time};
 use desk::Shared;
 use longhaul_config::Tunnel;
 use longhaul_core::caps::{Bandwidth, Weekday};
+use longhaul_sys::tcp_info::TcpInfo;
+pub use paths::PathView;
 use rules::Rules;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -62,13 +65,21 @@ impl Governor {
             desk: Mutex::default(),
             news: Condvar::new(),
             clock,
+            paths: Mutex::default(),
         };
         Governor { shared: Arc::new(shared), thread: OnceLock::new() }
     }
 
     /// Sets the caps, for live flows too. The flows of a tunnel that is not among `tunnels` keep its last caps.
-    pub(super) fn set(&self, all: Bandwidth, tunnels: &[Arc<Tunnel>]) {
+    pub(super) fn set(&self, mut all: Bandwidth, tunnels: &[Arc<Tunnel>]) {
         let shared = &self.shared;
+        if all.may_be_auto() && !TcpInfo::tells_retransmitted_bytes() {
+            error!(
+                "bandwidth = \"auto\" needs Linux 4.19, whose TCP_INFO tells retransmitted bytes: no path has a cap"
+            );
+            all.is_auto = false;
+            all.schedule.iter_mut().for_each(|window| window.is_auto = false);
+        }
         let old = lock(&shared.desk).rules.clone();
         let is_capped = |rules: &Rules| rules.is_capped();
         // Only then is a look at the live flows of use.
@@ -92,6 +103,11 @@ impl Governor {
     pub(super) fn caps(&self) -> CapsNow {
         let WeekTime { day, minute } = (self.shared.clock)();
         CapsNow { all: lock(&self.shared.desk).rules.all().clone(), day, minute }
+    }
+
+    /// Returns the paths whose caps are found by themselves.
+    pub(super) fn paths(&self) -> Vec<PathView> {
+        lock(&self.shared.paths).clone()
     }
 
     /// Gives `flow`, both of whose legs are connected, its first share.

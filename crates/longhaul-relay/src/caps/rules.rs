@@ -22,6 +22,7 @@ struct Rule {
     name: String,
     bandwidth: Bandwidth,
     flow: Option<Rate>,
+    is_background: bool,
 }
 
 impl Rules {
@@ -51,7 +52,9 @@ impl Rules {
 
     /// Whether any flow may be below a cap at some time.
     pub(super) fn is_capped(&self) -> bool {
-        self.all.is_capped() || self.rules.iter().any(|rule| rule.flow.is_some() || rule.bandwidth.is_capped())
+        self.is_auto()
+            || self.all.is_capped()
+            || self.rules.iter().any(|rule| rule.flow.is_some() || rule.bandwidth.is_capped())
     }
 
     /// Returns the index of the rule of tunnel `name`; `None` if its flows are never below a cap.
@@ -62,7 +65,28 @@ impl Rules {
 
     /// Whether the limits of the flows change with what they and others send.
     pub(super) fn needs_looks(&self, rule: usize) -> bool {
-        self.all.is_capped() || self.rules.get(rule).is_some_and(|rule| rule.bandwidth.is_capped())
+        self.is_auto() || self.all.is_capped() || self.rules.get(rule).is_some_and(|rule| rule.bandwidth.is_capped())
+    }
+
+    /// Whether paths have caps that are found by themselves, at some time of the week.
+    pub(super) fn is_auto(&self) -> bool {
+        self.all.may_be_auto()
+    }
+
+    /// Whether they have them now.
+    pub(super) fn is_auto_now(&self, clock: fn() -> WeekTime) -> bool {
+        match self.all.schedule.is_empty() {
+            true => self.all.is_auto,
+            false => {
+                let WeekTime { day, minute } = clock();
+                self.all.is_auto_at(day, minute)
+            }
+        }
+    }
+
+    /// Whether the flows of a tunnel take what others leave.
+    pub(super) fn is_background(&self, rule: usize) -> bool {
+        self.rules.get(rule).is_some_and(|rule| rule.is_background)
     }
 
     /// Returns the cap of each flow.
@@ -86,7 +110,8 @@ impl Rules {
 
 impl Rule {
     fn of(tunnel: &Tunnel) -> Rule {
-        Rule { name: tunnel.name.clone(), bandwidth: tunnel.bandwidth.clone(), flow: tunnel.flow_bandwidth }
+        let Tunnel { name, bandwidth, flow_bandwidth, is_background, .. } = tunnel;
+        Rule { name: name.clone(), bandwidth: bandwidth.clone(), flow: *flow_bandwidth, is_background: *is_background }
     }
 }
 
@@ -118,8 +143,9 @@ mod tests {
 
     #[test]
     fn the_daemon_s_cap_holds_for_every_tunnel() {
-        let window = Window { first: Weekday::Mon, last: Weekday::Mon, from: 60, until: 120, rate: None };
-        let all = Bandwidth { rate: Some(Rate(9)), schedule: vec![window] };
+        let (first, last) = (Weekday::Mon, Weekday::Mon);
+        let window = Window { first, last, from: 60, until: 120, rate: None, is_auto: false };
+        let all = Bandwidth { rate: Some(Rate(9)), schedule: vec![window], ..Bandwidth::default() };
         let rules = Rules::default().next(all, &[tunnel("a", 0)], &HashMap::new());
         assert!(rules.needs_looks(rules.find("a").unwrap()) && rules.has_schedule());
         assert_eq!(rules.caps(|| WeekTime { day: Weekday::Mon, minute: 60 }).all, None);

@@ -62,7 +62,7 @@ const fn mbit(rate: u64) -> Option<Rate> {
 }
 
 fn fixed(rate: Option<Rate>) -> Bandwidth {
-    Bandwidth { rate, schedule: Vec::new() }
+    Bandwidth { rate, ..Bandwidth::default() }
 }
 
 #[tokio::test]
@@ -122,9 +122,10 @@ static MINUTE: AtomicU16 = AtomicU16::new(0);
 async fn live_flows_follow_the_schedule() {
     let registry = Arc::<Registry>::default();
     let governor = Governor::by(&registry, || WeekTime { day: Weekday::Mon, minute: MINUTE.load(Relaxed) });
-    let window = |from, until, rate| Window { first: Weekday::Mon, last: Weekday::Mon, from, until, rate };
+    let window =
+        |from, until, rate| Window { first: Weekday::Mon, last: Weekday::Mon, from, until, rate, is_auto: false };
     let schedule = vec![window(60, 120, mbit(8)), window(120, 180, None)];
-    let one = tunnel("one", |tunnel| tunnel.bandwidth = Bandwidth { rate: mbit(80), schedule });
+    let one = tunnel("one", |tunnel| tunnel.bandwidth = Bandwidth { rate: mbit(80), schedule, ..Bandwidth::default() });
     governor.set(Bandwidth::default(), std::slice::from_ref(&one));
     let flow = begin(&registry, &governor, &one);
     assert_eq!(flow.limits(), [mbit(80); 2]);

@@ -4,12 +4,13 @@
 //! is left. With thousands of flows it looks less often, so that it never takes more than a few percent of a processor. A
 //! flow that has not moved a byte since the last look costs a few loads, any other one system call for each direction.
 
-use super::desk::{Begun, FEW, News, Offers, Shared, pace, sources};
+use super::desk::{Begun, FEW, News, Offers, Shared, pace};
+use super::paths::{Paths, Sink, WAYS, sink_of, sources};
 use super::rules::Rules;
 use crate::live::flow::Flow;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
-use longhaul_core::caps::{Caps, Divider, Member, Sample};
+use longhaul_core::caps::{Caps, Divider, Member, Offer, Sample};
 use longhaul_sys::tcp_info::unsent;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -28,7 +29,12 @@ pub(super) struct Tracker {
     numbers: HashSet<u64>,
     /// The directions of `flows`, in the same order; by [`sources`].
     members: [Vec<Member>; 2],
+    /// Their sinks, in the same order.
+    sinks: [Vec<Sink>; 2],
     dividers: [Divider; 2],
+    /// The paths of each direction, and whether they have caps now.
+    paths: [Paths; 2],
+    is_auto: bool,
     /// Time of the last division.
     divided: Instant,
     /// Time when a byte was last seen to move.
@@ -57,6 +63,9 @@ impl Tracker {
             flows: Vec::new(),
             numbers: HashSet::new(),
             members: [Vec::new(), Vec::new()],
+            sinks: [Vec::new(), Vec::new()],
+            paths: Default::default(),
+            is_auto: false,
             divided: now,
             moved: now,
         }
@@ -97,6 +106,24 @@ impl Tracker {
     fn compute_caps(&mut self, now: Instant) {
         self.caps = self.rules.caps(self.shared.clock);
         self.computed = now;
+        let was_auto = std::mem::replace(&mut self.is_auto, self.rules.is_auto_now(self.shared.clock));
+        if was_auto && !self.is_auto {
+            self.leave_paths(now);
+        }
+    }
+
+    /// Ends the caps of the paths. Each leg gets back the congestion control that it had.
+    fn leave_paths(&mut self, now: Instant) {
+        self.paths = Default::default();
+        for (direction, (members, sinks)) in self.members.iter_mut().zip(&mut self.sinks).enumerate() {
+            for ((flow, member), sink) in self.flows.iter().zip(members).zip(sinks) {
+                member.set_path(None, false);
+                sink.leave(flow, sink_of(flow, direction));
+            }
+        }
+        self.dividers = [Divider::new(&self.caps), Divider::new(&self.caps)];
+        self.divided = now;
+        lock(&self.shared.paths).clear();
     }
 
     /// Takes the flows that have begun, and follows changed rules.
@@ -104,7 +131,12 @@ impl Tracker {
         let now = Instant::now();
         for Begun { flow, rule, limits, at } in news.begun {
             let own = news.rules.flow_cap(rule);
-            let members = limits.map(|told| Member::begin(rule, own, at, 0, told));
+            let is_background = news.rules.is_background(rule);
+            let members = limits.map(|told| {
+                let mut member = Member::begin(rule, own, at, 0, told);
+                member.set_path(None, is_background);
+                member
+            });
             self.add(flow, members);
         }
         if !news.before.is_empty() {
@@ -119,10 +151,13 @@ impl Tracker {
     fn add(&mut self, flow: Arc<Flow>, members: [Member; 2]) {
         let is_new = self.numbers.insert(flow.number);
         let place = if is_new { None } else { self.flows.iter().position(|known| known.number == flow.number) };
-        for (list, member) in self.members.iter_mut().zip(members) {
-            match place.and_then(|place| list.get_mut(place)) {
-                Some(known) => *known = member,
-                None => list.push(member),
+        for ((list, sinks), member) in self.members.iter_mut().zip(&mut self.sinks).zip(members) {
+            match place.and_then(|place| Some((list.get_mut(place)?, sinks.get_mut(place)?))) {
+                Some((known, sink)) => (*known, *sink) = (member, Sink::New),
+                None => {
+                    list.push(member);
+                    sinks.push(Sink::New);
+                }
             }
         }
         if place.is_none() {
@@ -135,6 +170,8 @@ impl Tracker {
         self.dividers = [Divider::new(&self.caps), Divider::new(&self.caps)];
         (self.divided, self.moved) = (now, now);
         let [up, down] = std::mem::take(&mut self.members);
+        // Each leg finds its path again.
+        self.sinks = Default::default();
         let flows = std::mem::take(&mut self.flows);
         self.numbers.clear();
         let members = up.into_iter().zip(down).map(|(up, down)| [up, down]);
@@ -159,7 +196,15 @@ impl Tracker {
         if let Some(rule) = has_look {
             let begin = |source| Member::begin(rule, own, now, flow.carried(source), own);
             let members = known.unwrap_or_else(|| sources(flow).map(begin));
-            self.add(flow.clone(), members.map(|member| member.below(rule, own)));
+            let is_background = self.rules.is_background(rule);
+            self.add(
+                flow.clone(),
+                members.map(|member| {
+                    let mut member = member.below(rule, own);
+                    member.set_path(None, is_background);
+                    member
+                }),
+            );
         }
     }
 
@@ -180,6 +225,9 @@ impl Tracker {
         if moved > 0 {
             self.moved = now;
         }
+        if self.is_auto {
+            self.look_at_paths(now);
+        }
         for index in ended.into_iter().rev() {
             self.remove(index);
         }
@@ -196,11 +244,35 @@ impl Tracker {
         self.publish();
     }
 
+    /// Looks at the legs of each path, if the last look was long enough ago, and sets the caps of the paths.
+    fn look_at_paths(&mut self, now: Instant) {
+        let Tracker { flows, members, sinks, paths, dividers, .. } = self;
+        let mut has_looked = false;
+        for (direction, paths) in paths.iter_mut().enumerate() {
+            if !paths.is_due(flows.len(), now) {
+                continue;
+            }
+            has_looked = true;
+            let (members, sinks) = (&mut members[direction], &mut sinks[direction]);
+            for ((flow, member), sink) in flows.iter().zip(members).zip(sinks) {
+                paths.look(flow, sink_of(flow, direction), member, sink, now);
+            }
+            paths.decide(&mut dividers[direction], now);
+        }
+        if has_looked {
+            let views = paths.iter().zip(WAYS).flat_map(|(paths, way)| paths.views(way));
+            *lock(&self.shared.paths) = views.collect();
+        }
+    }
+
     fn remove(&mut self, index: usize) {
         let flow = self.flows.swap_remove(index);
         self.numbers.remove(&flow.number);
         for members in &mut self.members {
             members.swap_remove(index);
+        }
+        for sinks in &mut self.sinks {
+            sinks.swap_remove(index);
         }
     }
 
@@ -210,7 +282,14 @@ impl Tracker {
         let tunnels = of_up.zip(of_down).map(|(up, down)| [up, down]).collect();
         let few = if self.flows.len() > FEW { &[] } else { &self.flows[..] };
         let few = self.members[0].iter().map(Member::tunnel).zip(few.iter().cloned()).collect();
-        let offers = Offers { all: [up, down], tunnels, few };
+        let paths = [0, 1].map(|direction| {
+            let offers: Vec<Offer> = self.dividers[direction].path_offers().collect();
+            self.paths[direction]
+                .addresses()
+                .filter_map(|(address, index)| Some((address, *offers.get(index)?)))
+                .collect()
+        });
+        let offers = Offers { all: [up, down], tunnels, paths, few };
         let mut desk = lock(&self.shared.desk);
         // Other rules have other indices.
         if desk.before.is_empty() {

@@ -1,6 +1,6 @@
 //! State that all tunnels of the process share: counters, permits, pipes, the live flows.
 
-use crate::caps::{CapsNow, Governor};
+use crate::caps::{CapsNow, Governor, PathView};
 use crate::leg::hangups::Hangups;
 use crate::leg::low_water::Marks;
 use crate::live::counters::{CounterValues, Counters};
@@ -209,6 +209,11 @@ impl Relay {
     /// Returns the cap of the daemon, and the time of the week, which decides on the caps with a schedule.
     pub fn caps(&self) -> CapsNow {
         self.governor.caps()
+    }
+
+    /// Returns the paths whose caps are found by themselves (`bandwidth = "auto"`).
+    pub fn paths(&self) -> Vec<PathView> {
+        self.governor.paths()
     }
 
     /// Cuts flow `number` with RST on both legs. Returns whether it exists.

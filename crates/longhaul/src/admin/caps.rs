@@ -1,17 +1,24 @@
 //! Says which caps are in force: of the daemon, of each tunnel, of each flow. [`InForce`] has the sentence.
 
 use super::curves::Curves;
-use super::snapshot::{FlowState, Snapshot};
+use super::snapshot::{FlowState, PathOfWan, Snapshot};
+use crate::figures;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
 use longhaul_core::caps::{Bandwidth, InForce, Share};
-use longhaul_relay::{CapsNow, LegState, TunnelView, lock};
+use longhaul_relay::{CapsNow, LegState, PathView, TunnelView, lock};
 use longhaul_units::Rate;
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// Fills the caps of `snapshot`, whose tunnels are `views`. Locks the `curves` for one reading at a time, because the admin thread waits
 /// for them.
-pub(super) fn fill(snapshot: &mut Snapshot, views: &[TunnelView], caps: &CapsNow, curves: &Mutex<Curves>) {
+pub(super) fn fill(
+    snapshot: &mut Snapshot,
+    views: &[TunnelView],
+    (caps, paths): (&CapsNow, &[PathView]),
+    curves: &Mutex<Curves>,
+) {
     let busier = |rates: Option<[f64; 2]>| rates.map(|[up, down]| up.max(down));
     let now = |bandwidth: &Bandwidth, rates| {
         Some(InForce { used: busier(rates), ..bandwidth.in_force(caps.day, caps.minute)? })
@@ -28,12 +35,43 @@ pub(super) fn fill(snapshot: &mut Snapshot, views: &[TunnelView], caps: &CapsNow
         tunnel.cap = force.map(|force| force.to_string());
         tunnel.flow_cap_bits_per_second = view.settings.flow_bandwidth.map(|Rate(rate)| rate);
     }
+    let is_auto = caps.all.is_auto_at(caps.day, caps.minute);
+    snapshot.paths = is_auto.then(|| paths.iter().map(|path| of_path(path, snapshot.unix_seconds)).collect());
     for flow in &mut snapshot.flows {
         // By name, as the tunnels are sorted.
         let view =
             views.binary_search_by(|view| view.settings.name.cmp(&flow.tunnel)).ok().map(|at| &*views[at].settings);
         let rates = lock(curves).of_flow(flow.flow);
         flow.cap = of_flow(flow, view, caps, rates).map(|force| force.to_string());
+    }
+}
+
+/// Returns the state of a path at the time `now`, in seconds since 1970.
+fn of_path(path: &PathView, now: f64) -> PathOfWan {
+    let PathView { address, way, cap, rate, queue, least_rtt, state, since, flows } = path;
+    let lasted = since.elapsed().as_secs_f64();
+    let milliseconds = |time: &Duration| (time.as_secs_f64() * 1e5).round() / 100.0;
+    let (queue_ms, least_rtt_ms) = (queue.as_ref().map(milliseconds), least_rtt.as_ref().map(milliseconds));
+    let cap_text = cap.map_or("no cap".into(), |cap| InForce::fixed(cap, None).to_string());
+    let waits = queue_ms.zip(least_rtt_ms).map(|(queue, rtt)| format!("; queue {queue:.1} ms above {rtt:.1} ms"));
+    let says = format!(
+        "path to {address}, {way}: {}, {cap_text}, {}bit/s now{}; for {}",
+        state.name(),
+        figures::rate(rate.0 as f64),
+        waits.unwrap_or_default(),
+        figures::age(lasted)
+    );
+    PathOfWan {
+        address: address.to_string(),
+        way: (*way).into(),
+        state: state.name().into(),
+        since_unix_seconds: now - lasted,
+        cap_bits_per_second: cap.map(|Rate(cap)| cap),
+        bits_per_second: rate.0,
+        queue_ms,
+        least_rtt_ms,
+        flows_now: (*flows).into(),
+        says,
     }
 }
 
@@ -85,9 +123,15 @@ mod tests {
         let mut tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
         tunnel.dial.set(Leg::Dial, "max-pacing-rate", "8Mbit/s").unwrap();
         tunnel.flow_bandwidth = Some(Rate(40_000_000));
-        let window =
-            Window { first: Weekday::Mon, last: Weekday::Sun, from: 0, until: 1080, rate: Some(Rate(120_000_000)) };
-        tunnel.bandwidth = Bandwidth { rate: Some(Rate(200_000_000)), schedule: vec![window] };
+        let window = Window {
+            first: Weekday::Mon,
+            last: Weekday::Sun,
+            from: 0,
+            until: 1080,
+            rate: Some(Rate(120_000_000)),
+            is_auto: false,
+        };
+        tunnel.bandwidth = Bandwidth { rate: Some(Rate(200_000_000)), schedule: vec![window], ..Bandwidth::default() };
         let mut caps = CapsNow { all: Bandwidth::default(), day: Weekday::Mon, minute: 600 };
         let leg = |cap| Some(LegState { cap_bits_per_second: Some(cap), ..LegState::default() });
         let flow = |up, down| FlowState { dial: leg(up), accept: leg(down), ..FlowState::default() };

@@ -77,7 +77,7 @@ pub(super) fn snapshot(source: &Source, status: Status, tunnels: &[TunnelView], 
         admin: lock(&source.counters).clone(),
         ..Snapshot::default()
     };
-    caps::fill(&mut snapshot, tunnels, &source.relay.caps(), &source.curves);
+    caps::fill(&mut snapshot, tunnels, (&source.relay.caps(), &source.relay.paths()), &source.curves);
     snapshot
 }
 

@@ -54,6 +54,9 @@ pub struct Snapshot {
     /// The same as a number, in bits per second. Absent while no cap is in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap_bits_per_second: Option<u64>,
+    /// The paths whose caps are found by themselves. Absent without `bandwidth = "auto"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<PathOfWan>>,
     /// Counters since the start, except those whose names end in "now".
     pub counters: CounterValues,
     /// The resources of the process and of the host. Those that the system does not show are left out.
@@ -63,6 +66,48 @@ pub struct Snapshot {
     /// Rates of the process since an earlier snapshot. Only in a view that keeps that one; not in the JSON.
     #[serde(skip)]
     pub rates: Rates,
+}
+
+/// The WAN legs that send to one address, with a cap of their own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PathOfWan {
+    /// The address at the other end.
+    pub address: String,
+    /// The way of the flows whose bytes it carries: `up` or `down`.
+    pub way: String,
+    /// `searching`, `short queue`, `sharing` or `background`.
+    pub state: String,
+    /// Time since which it has this state, in seconds since 1970 (UTC).
+    pub since_unix_seconds: f64,
+    /// The cap in force, in bits per second. Absent while there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_bits_per_second: Option<u64>,
+    /// The payload of the last second, in bits per second.
+    pub bits_per_second: u64,
+    /// Time that a packet waits in the queue now, in milliseconds. Absent before the first measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_ms: Option<f64>,
+    /// The round-trip time without a queue, in milliseconds. Absent before the first measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_rtt_ms: Option<f64>,
+    /// Number of its flows.
+    pub flows_now: u64,
+    /// The same in a sentence, as views write it.
+    pub says: String,
+}
+
+impl Snapshot {
+    /// Returns a line for each path whose cap is found by itself, or one that there is none.
+    pub fn path_lines(&self) -> Vec<String> {
+        match self.paths.as_deref() {
+            None => Vec::new(),
+            Some([]) => {
+                vec!["bandwidth auto: no WAN path (no flow has a leg with a round trip of 5 ms or more)".into()]
+            }
+            Some(paths) => paths.iter().map(|path| path.says.clone()).collect(),
+        }
+    }
 }
 
 /// Something that does not work.

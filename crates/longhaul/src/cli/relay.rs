@@ -56,7 +56,9 @@ impl RelayFlags {
                 .map_err(|why| format!("invalid value '{text}' for '--set <LEG.KEY=VALUE>': {why}"))?;
         }
         let mut remarks = longhaul_config::remarks(&tunnel, Syntax::Flags);
-        let config = Config { tunnels: vec![tunnel], ..daemon };
+        // Paths belong to the daemon, of which this is the only tunnel.
+        let bandwidth = if tunnel.bandwidth.is_auto { std::mem::take(&mut tunnel.bandwidth) } else { daemon.bandwidth };
+        let config = Config { tunnels: vec![tunnel], bandwidth, ..daemon };
         remarks.extend(longhaul_config::daemon_remarks(&config, Syntax::Flags));
         let (errors, warnings): (Vec<_>, Vec<_>) =
             remarks.into_iter().partition(|remark| remark.severity == Severity::Error);

@@ -111,6 +111,7 @@ fn text(snapshot: &Snapshot, shown: usize) -> String {
     }
     text += &format!("longhaul {version}, pid {pid}, up {up}, {phase}\n");
     text.extend(snapshot.cap.iter().map(|cap| format!("all tunnels: {cap}\n")));
+    text.extend(snapshot.path_lines().iter().map(|line| format!("{line}\n")));
     text += &table(tunnel_lines(snapshot));
     text += &table(hop_lines(tunnels));
     text += &resources(&snapshot.resources);

@@ -65,6 +65,7 @@ pub(super) fn process(model: &Model) -> Vec<String> {
         format!("{flows}, up {}bit/s, down {}bit/s", rate(picture.rates.up), rate(picture.rates.down)),
     ];
     lines.extend(picture.cap.clone());
+    lines.extend(picture.path_lines());
     lines
 }
 

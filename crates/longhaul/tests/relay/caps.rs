@@ -1,11 +1,16 @@
 //! Tests the bandwidth caps: the pacing rates that the kernel reports, and the bytes. How well a cap is kept depends on the
 //! machine, so it is measured elsewhere (docs/design/caps.md).
 
+use crate::carry::wan::wan_of;
 use crate::harness::*;
+use longhaul_lab::{Host, LinkSpec};
 use longhaul_sys::sockopt::pacing;
 use socket2::Socket;
-use std::net::TcpStream;
+use std::io::Write;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Returns the maximum pacing rate of a leg in bit/s; `None` means no limit.
 fn limit(leg: &Socket) -> Option<u64> {
@@ -75,4 +80,62 @@ fn flows_of_a_capped_relay_carry_every_byte_both_ways() {
     for relay in &path.relays {
         (0..8).for_each(|_| assert_eq!(relay.flow_end(), (3_000_000, 3_000_000, "finished".into())));
     }
+}
+
+#[test]
+fn without_a_wan_leg_auto_says_so() {
+    let relay = Setup { head: "bandwidth = \"auto\"\n", ..Setup::default() }.start();
+    talk(&dial(&relay.port), &accept(&relay.far));
+    assert!(stdout(&relay.command(&["status"])).contains("bandwidth auto: no WAN path"));
+    assert_eq!(relay.status()["paths"], serde_json::json!([]));
+}
+
+/// How well the queue is kept short depends on the machine, so benches/gentle measures it.
+#[test]
+fn a_full_line_has_a_cap_that_is_found_by_itself() {
+    let Some(wan) = wan_of(&LinkSpec::new(Duration::from_millis(40), "20Mbit/s".parse().ok())) else { return };
+    let server = wan.on(Host::B, || Ok(listen((Host::B.lan(), 7710)))).join().unwrap().unwrap();
+    let relay = |host: Host, to: IpAddr| {
+        let to = vec![SocketAddr::new(to, 7710).to_string()];
+        Setup { to, listen: "7710", head: "bandwidth = \"auto\"\n", ..Setup::default() }.start_by(|file| {
+            let mut command = longhaul();
+            command.args(["run", "-c", file]);
+            Relay::spawn_in(&wan, host, command)
+        })
+    };
+    let (_far, near) = (relay(Host::Far, Host::B.lan()), relay(Host::Near, Host::Far.wan()));
+    let entry = SocketAddr::new(Host::Near.lan(), 7710);
+    let client = wan.on(Host::A, move || Ok(TcpStream::connect(entry).expect("the relay accepts")));
+    let client = client.join().unwrap().unwrap();
+    let server = patient(server.accept().unwrap().0);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sends = scope.spawn(|| {
+            let (piece, mut sent) = (pattern(9, 1 << 16), 0);
+            while !is_over.load(Relaxed) {
+                (&client).write_all(&piece).unwrap();
+                sent += piece.len();
+            }
+            client.shutdown(Shutdown::Write).unwrap();
+            sent
+        });
+        let receives = scope.spawn(|| read_to_end(&server));
+        let path = wait_for_value(
+            "the path has a cap",
+            || near.status()["paths"][0].clone(),
+            |path| path["state"] == "short queue" && path["cap_bits_per_second"].is_u64(),
+        );
+        // Headers take 3 %. On a busy machine the line may seem slower.
+        let cap = path["cap_bits_per_second"].as_u64().unwrap();
+        assert!((2_000_000..40_000_000).contains(&cap), "{path}");
+        assert_eq!((&path["address"], &path["way"]), (&Host::Far.wan().to_string().into(), &"up".into()));
+        let (_, metrics) = near.get("/metrics");
+        assert!(metrics.contains("longhaul_path_cap_bytes_per_second{path=\"10.99.0.2\",way=\"up\"} "), "{metrics}");
+        is_over.store(true, Relaxed);
+        let (sent, (got, ending)) = (sends.join().unwrap(), receives.join().unwrap());
+        assert_eq!((got.len(), ending), (sent, Ending::Fin));
+        assert!(got.chunks(1 << 16).all(|piece| piece == pattern(9, 1 << 16)), "the bytes differ");
+    });
+    let line = near.daemon.relay.wait_log("the cap of a path has changed its state");
+    assert_eq!(line["state"], "short queue");
 }

@@ -3,7 +3,7 @@
 
 use super::row::{Metric, MetricValue, Value, distribution, real, whole};
 use crate::admin::figures::HOPS;
-use crate::admin::snapshot::{Health, Problem, VerifyStateName};
+use crate::admin::snapshot::{Health, PathOfWan, Problem, VerifyStateName};
 use crate::control::Phase;
 use longhaul_relay::COUNTERS;
 use prometheus_client::metrics::MetricType;
@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Every metric: the heading of a table in docs/metrics.md, and its rows.
-pub(super) static SECTIONS: LazyLock<[(&str, Vec<Metric>); 6]> = LazyLock::new(|| {
+pub(super) static SECTIONS: LazyLock<[(&str, Vec<Metric>); 7]> = LazyLock::new(|| {
     [
         ("## The process", process().into_iter().chain(process_figures()).collect()),
         ("## Tunnels", tunnels()),
         ("## Legs", legs()),
         ("## Next hops", next_hops()),
+        ("## Paths", paths()),
         ("## Verify", verify()),
         ("## Resources", resources()),
     ]
@@ -165,6 +166,36 @@ fn tunnels() -> Vec<Metric> {
     rows.extend(counters(|name| THEN.contains(&name)));
     rows.extend(counters(|name| !has_place(name)));
     rows
+}
+
+/// Returns the metrics of the paths whose caps are found by themselves.
+fn paths() -> Vec<Metric> {
+    let of = |name, help, value: fn(&PathOfWan) -> Value| {
+        Metric::by(&["path", "way"], name, help, move |scrape, out| {
+            for path in scrape.snapshot.paths.iter().flatten() {
+                out.add(&[&path.address, &path.way], value(path));
+            }
+        })
+    };
+    vec![
+        of(
+            "longhaul_path_cap_bytes_per_second",
+            "The cap of the path that is in force now. Absent without one.",
+            |path| bytes(path.cap_bits_per_second),
+        ),
+        of("longhaul_path_bytes_per_second", "Payload of the last second.", |path| bytes(Some(path.bits_per_second))),
+        of("longhaul_path_queue_seconds", "Time that a packet waits in the path's queue now.", |path| {
+            real(path.queue_ms.map(|queue| queue / 1e3))
+        }),
+        of("longhaul_path_least_rtt_seconds", "Round-trip time without a queue.", |path| {
+            real(path.least_rtt_ms.map(|rtt| rtt / 1e3))
+        }),
+        Metric::by(&["path", "way", "state"], "longhaul_path_state", "1 for the state of the path.", |scrape, out| {
+            for path in scrape.snapshot.paths.iter().flatten() {
+                out.add(&[&path.address, &path.way, &path.state], whole(true));
+            }
+        }),
+    ]
 }
 
 /// Returns a rate of bits in bytes.

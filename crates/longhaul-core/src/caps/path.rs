@@ -1,0 +1,581 @@
+//! Finds the cap of a path by itself: a little below the line's rate, so that the line's queue stays short for everybody.
+//!
+//! ```text
+//!            a queue                 it is empty            nothing gets worse
+//! Searching ─────────> Draining ───────────────> Resting ────────────────────> Raising
+//!                       │   ^ ^──────────────────── a queue ───────────────────────┘
+//!                       │   └── now and then ──┐
+//!                       └─ it does not empty ──> Sharing: another program fills the queue
+//! ```
+//! While there is a queue, the peers acknowledge as fast as the line sends. That is the only time at which its rate is seen. So the cap
+//! goes below that rate until the queue is empty, and then up again by small steps, which find a line that has become faster.
+
+use super::base::Base;
+use longhaul_units::Rate;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What the legs of a path have done since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathLook {
+    /// The smallest smoothed round-trip time of the legs whose bytes were acknowledged; `None` without such a leg.
+    pub rtt: Option<Duration>,
+    /// Mean deviation of that round-trip time.
+    pub deviation: Duration,
+    /// The smallest round-trip time that the kernel remembers. Only the first look needs it.
+    pub least_rtt: Option<Duration>,
+    /// Payload bytes acknowledged.
+    pub delivered: u64,
+    /// Payload bytes retransmitted.
+    pub retransmitted: u64,
+    /// Number of legs that have moved bytes.
+    pub active: u32,
+    /// Number of legs with bytes that they have not sent yet.
+    pub waiting: u32,
+    /// Payload bytes of a full segment.
+    pub segment: u32,
+}
+
+/// How a path is kept, for views.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathState {
+    /// The line's rate is not known: no cap.
+    #[default]
+    Searching,
+    /// A cap keeps the queue short.
+    ShortQueue,
+    /// Another program fills the queue: no cap, and a congestion control that gets a fair share.
+    Sharing,
+    /// The flows are all in the background, and leave the line to others.
+    Background,
+}
+
+/// The cap of one path.
+#[derive(Clone, Debug)]
+pub struct PathCap {
+    phase: Phase,
+    /// Whether all of its flows are in the background.
+    is_background: bool,
+    /// The last looks, the newest last: those of [`MEMORY`].
+    looks: VecDeque<Seen>,
+    base: Base,
+    /// The line's rate in bit/s, of payload, as last seen; 0 if it was never.
+    line: f64,
+    /// The highest rate that the path has had for a second.
+    highest: f64,
+    cap: Option<f64>,
+    /// Time since which the queue is short.
+    short_since: Option<Instant>,
+    /// Losses that do not come from a full queue or a policer, as a share of the bytes.
+    random_loss: f64,
+    is_policed: bool,
+    declines: Declines,
+    /// Time from the next failed attempt to empty the queue to the one after it.
+    patience: Duration,
+    /// The first step of the next raise.
+    step: f64,
+    state: PathState,
+    since: Instant,
+}
+
+/// The work in progress.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Searching,
+    Draining(Draining),
+    /// Until the cap is raised.
+    Resting {
+        until: Instant,
+    },
+    Raising {
+        step: f64,
+        count: u32,
+        next: Instant,
+    },
+    /// Whether losses end with a lower rate.
+    Losing {
+        loss: f64,
+        before: Option<f64>,
+        until: Instant,
+    },
+    Sharing {
+        until: Instant,
+    },
+}
+
+/// A queue that is to become empty.
+#[derive(Clone, Copy, Debug)]
+struct Draining {
+    since: Instant,
+    /// The time until which acknowledgements show what the line sent before.
+    shows_line: Instant,
+    /// The longest queue so far.
+    most: Duration,
+    /// The smallest queue since the cap could be seen, and when.
+    least: Duration,
+    at: Instant,
+    /// The line's rate before, or 0.
+    before: f64,
+    /// Whether the cap keeps half of the rate, to see whether another program fills the queue.
+    is_attempt: bool,
+}
+
+/// A look, with totals.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Instant,
+    rtt: Option<Duration>,
+    deviation: Duration,
+    delivered: u64,
+    retransmitted: u64,
+}
+
+/// Queues one after the other, each at a lower rate of ours: another program takes it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Declines {
+    count: u32,
+    /// The line's rate before the first one.
+    from: f64,
+    last: Option<Instant>,
+}
+
+impl PathState {
+    /// Returns its name in views and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            PathState::Searching => "searching",
+            PathState::ShortQueue => "short queue",
+            PathState::Sharing => "sharing",
+            PathState::Background => "background",
+        }
+    }
+}
+
+impl PathCap {
+    /// Returns the state of a path of which nothing is known.
+    pub fn begin(now: Instant) -> PathCap {
+        PathCap {
+            phase: Phase::Searching,
+            is_background: false,
+            looks: VecDeque::new(),
+            base: Base::default(),
+            line: 0.0,
+            highest: 0.0,
+            cap: None,
+            short_since: None,
+            random_loss: 0.0,
+            is_policed: false,
+            declines: Declines::default(),
+            patience: FIRST_PATIENCE,
+            step: FIRST_STEP,
+            state: PathState::Searching,
+            since: now,
+        }
+    }
+
+    /// Returns the cap in force, of payload; `None` means no cap.
+    pub fn cap(&self) -> Option<Rate> {
+        self.cap.map(|cap| Rate(cap as u64))
+    }
+
+    /// Returns the state, and since when.
+    pub fn state(&self) -> (PathState, Instant) {
+        (self.state, self.since)
+    }
+
+    /// Whether the legs need a congestion control that gets its share beside others that fill the queue: CUBIC.
+    pub fn needs_cubic(&self) -> bool {
+        matches!(self.state, PathState::Sharing | PathState::Background)
+    }
+
+    /// Returns the rate in bit/s of the last second, of payload.
+    pub fn rate(&self) -> f64 {
+        self.rate_over(SECOND)
+    }
+
+    /// Returns the path's round-trip time without a queue, and the time that a packet waits in the queue now. `None` before the first
+    /// measurement.
+    pub fn queue(&self) -> Option<(Duration, Duration)> {
+        Some((self.base.rtt?, self.queued()?))
+    }
+
+    /// Returns the least cap of the flows in the background together, beside others. While another program fills the queue, they have that
+    /// alone. `None` before a rate was seen.
+    pub fn background(&self) -> Option<Rate> {
+        (self.highest > 0.0 && self.cap.is_some() || self.state == PathState::Sharing)
+            .then_some(Rate((FLOOR * self.highest) as u64))
+    }
+
+    /// Says whether all flows of the path are in the background from now on.
+    pub fn set_background(&mut self, is_background: bool, now: Instant) {
+        self.is_background = is_background;
+        self.tell(now);
+    }
+
+    /// Takes a look. Looks are about a tenth of a second apart.
+    pub fn look(&mut self, now: Instant, look: &PathLook) {
+        self.remember(now, look);
+        let Some(queue) = self.queued() else { return };
+        let short = self.short(look);
+        if self.since(SECOND.max(2 * self.rtt())).all(|seen| seen.rtt.is_none()) {
+            return self.idle(now);
+        }
+        match self.phase {
+            Phase::Searching => self.search(now, queue, short),
+            Phase::Draining(draining) => self.drain(now, draining, queue, short),
+            Phase::Resting { .. } | Phase::Raising { .. } if self.has_queue(short) => {
+                self.begin_drain(now, queue, false)
+            }
+            Phase::Resting { until } if now >= until => {
+                self.phase = Phase::Raising { step: self.step, count: 0, next: now };
+            }
+            Phase::Resting { .. } => {}
+            Phase::Raising { step, count, next } => self.raise(now, (step, count, next), look.waiting > 0),
+            Phase::Losing { loss, before, until } => self.lose(now, loss, before, until),
+            Phase::Sharing { until } if now >= until => self.begin_drain(now, queue, true),
+            Phase::Sharing { .. } => {}
+        }
+        if queue > short {
+            self.short_since = None;
+        } else {
+            // Losses of a full queue are told a round trip later.
+            let since = *self.short_since.get_or_insert(now);
+            if now.saturating_duration_since(since) >= SECOND + 2 * self.rtt() {
+                self.watch_losses(now);
+            }
+        }
+        self.tell(now);
+    }
+
+    /// Nothing has moved for a while: the queue is empty.
+    fn idle(&mut self, now: Instant) {
+        if let Phase::Draining(draining) = self.phase {
+            self.drained(now, draining);
+            self.tell(now);
+        }
+    }
+
+    fn remember(&mut self, now: Instant, look: &PathLook) {
+        let (delivered, retransmitted) = self.looks.back().map_or((0, 0), |last| (last.delivered, last.retransmitted));
+        while self.looks.front().is_some_and(|first| now.saturating_duration_since(first.at) > MEMORY) {
+            self.looks.pop_front();
+        }
+        self.looks.push_back(Seen {
+            at: now,
+            rtt: look.rtt,
+            deviation: look.deviation,
+            delivered: delivered + look.delivered,
+            retransmitted: retransmitted + look.retransmitted,
+        });
+        let is_short = matches!(self.phase, Phase::Resting { .. } | Phase::Raising { .. });
+        self.base.see(
+            look.rtt.into_iter().chain(look.least_rtt.filter(|_| self.base.rtt.is_none())).min(),
+            is_short,
+            now,
+        );
+        self.highest = self.highest.max(self.rate_over(SECOND));
+    }
+
+    /// Returns the time that a packet waits in the queue: the least of the last two looks, because one may be disturbed.
+    fn queued(&self) -> Option<Duration> {
+        let base = self.base.rtt?;
+        let last = self.looks.iter().rev().filter_map(|seen| seen.rtt).take(2).min()?;
+        Some(last.saturating_sub(base))
+    }
+
+    /// Whether the queue was longer than `short` at each of the last looks.
+    fn has_queue(&self, short: Duration) -> bool {
+        self.queued().is_some_and(|queue| queue > short)
+    }
+
+    /// Returns the queue that counts as short: what bursts of the flows make of it, and the noise of the path.
+    fn short(&self, look: &PathLook) -> Duration {
+        let line = if self.line > 0.0 { self.line } else { self.rate_over(SECOND) };
+        let packets = 3.0 + f64::from(look.active.min(MOST_LEGS)) / 2.0;
+        let bursts = packets * f64::from(look.segment) * 8.0 / line.max(1.0);
+        let noise = self.since(3 * SECOND).filter(|seen| seen.rtt.is_some()).map(|seen| seen.deviation).min();
+        let bursts = Duration::try_from_secs_f64(bursts).unwrap_or(MOST_SHORT).min(MOST_SHORT);
+        LEAST_SHORT.max(bursts).max(noise.unwrap_or_default().min(MOST_NOISE))
+    }
+
+    /// Returns the looks of the last `time`.
+    fn since(&self, time: Duration) -> impl Iterator<Item = &Seen> {
+        let now = self.looks.back().map(|last| last.at);
+        self.looks.iter().filter(move |seen| now.is_some_and(|now| now.saturating_duration_since(seen.at) <= time))
+    }
+
+    /// Returns bytes acknowledged and bytes retransmitted in about the last `time`, and the exact time.
+    fn over(&self, time: Duration) -> (f64, f64, f64) {
+        // The totals of a look are those at its time, so the oldest one is where the count begins.
+        let Some((first, last)) = self.since(time).next().zip(self.looks.back()) else { return (0.0, 0.0, 0.0) };
+        let delivered = (last.delivered - first.delivered) as f64;
+        let retransmitted = (last.retransmitted - first.retransmitted) as f64;
+        (delivered, retransmitted, last.at.saturating_duration_since(first.at).as_secs_f64())
+    }
+
+    fn rate_over(&self, time: Duration) -> f64 {
+        let (delivered, _, elapsed) = self.over(time);
+        if elapsed > 0.0 { delivered * 8.0 / elapsed } else { 0.0 }
+    }
+
+    /// Returns the highest rate of half a second in the last two seconds.
+    fn fastest(&self) -> f64 {
+        let seen: Vec<&Seen> = self.since(2 * SECOND).collect();
+        let rate = |(index, first): (usize, &&Seen)| {
+            let last = seen[index..].iter().find(|last| last.at.saturating_duration_since(first.at) >= SECOND / 2)?;
+            let elapsed = last.at.saturating_duration_since(first.at).as_secs_f64();
+            Some((last.delivered - first.delivered) as f64 * 8.0 / elapsed)
+        };
+        seen.iter().enumerate().filter_map(rate).fold(0.0, f64::max)
+    }
+
+    /// Returns the share of retransmitted bytes of the last second.
+    fn loss(&self) -> f64 {
+        let (delivered, retransmitted, _) = self.over(SECOND);
+        retransmitted / (delivered + retransmitted).max(1.0)
+    }
+
+    fn rtt(&self) -> Duration {
+        self.base.rtt.unwrap_or_default() + self.queued().unwrap_or_default()
+    }
+
+    fn search(&mut self, now: Instant, queue: Duration, short: Duration) {
+        if queue > SEARCHED * short && self.rate_over(RECENT) > 0.0 {
+            self.begin_drain(now, queue, false);
+            // The start was faster with each look, so the rate was higher in the last one. Or it is the rate of a burst.
+            self.line = self.line.max(self.rate_over(ONE_LOOK));
+            self.step = FOUND_STEP;
+        }
+    }
+
+    fn begin_drain(&mut self, now: Instant, queue: Duration, is_attempt: bool) {
+        let (before, rate) = (self.line, self.rate_over(RECENT));
+        if rate <= 0.0 {
+            return;
+        }
+        self.line = rate;
+        let shows_line = now + self.rtt();
+        self.phase = Phase::Draining(Draining {
+            since: now,
+            shows_line,
+            most: queue,
+            least: queue,
+            at: now,
+            before,
+            is_attempt,
+        });
+        self.cap = Some(self.drain_cap(queue, is_attempt));
+    }
+
+    fn drain_cap(&self, queue: Duration, is_attempt: bool) -> f64 {
+        let part = (BELOW - queue.as_secs_f64() / DRAINED_IN.as_secs_f64()).clamp(LEAST_PART, BELOW);
+        self.line * if is_attempt { part.min(ATTEMPT) } else { part }
+    }
+
+    fn drain(&mut self, now: Instant, mut draining: Draining, queue: Duration, short: Duration) {
+        let rate = self.rate_over(RECENT);
+        if now < draining.shows_line && queue > short && rate > 0.0 {
+            self.line = rate;
+        }
+        if queue <= short {
+            return self.drained(now, draining);
+        }
+        draining.most = draining.most.max(queue);
+        // What was sent before the cap waits in the queue, too.
+        let seen = draining.since + self.base.rtt.unwrap_or_default() + draining.most + AFTER_STEP;
+        if now < seen || queue + STEADY < draining.least {
+            (draining.least, draining.at) = (queue, now);
+        }
+        let rest = SECOND.max(4 * self.base.rtt.unwrap_or_default());
+        if now.saturating_duration_since(draining.at) > rest {
+            return self.stuck(now, draining);
+        }
+        self.cap = Some(self.drain_cap(queue, draining.is_attempt).max(self.floor()));
+        self.phase = Phase::Draining(draining);
+    }
+
+    /// The queue is empty.
+    fn drained(&mut self, now: Instant, draining: Draining) {
+        if draining.is_attempt {
+            self.patience = FIRST_PATIENCE;
+        }
+        let is_recent = self.declines.last.is_some_and(|last| now.saturating_duration_since(last) < DECLINES_WITHIN);
+        if !is_recent || self.line > DECLINE * draining.before {
+            self.declines = Declines { count: 0, from: draining.before.max(self.line), last: Some(now) };
+        } else {
+            self.declines.count += 1;
+            self.declines.last = Some(now);
+        }
+        let is_taken = self.declines.count >= MANY_DECLINES && self.line < TAKEN * self.declines.from;
+        if is_taken && !self.is_background {
+            return self.share(now);
+        }
+        self.rest(now, if self.is_background { BACKGROUND_REST } else { SECOND });
+    }
+
+    fn rest(&mut self, now: Instant, time: Duration) {
+        self.cap = Some((BELOW * self.line).max(self.floor()));
+        self.phase = Phase::Resting { until: now + time };
+    }
+
+    /// The queue does not become shorter, whatever we send: it is a longer route, or another program fills it.
+    fn stuck(&mut self, now: Instant, draining: Draining) {
+        let seen = || self.since(SECOND).filter_map(|seen| seen.rtt);
+        let (least, most) = (seen().min(), seen().max());
+        let noise = self.since(3 * SECOND).map(|seen| seen.deviation).min().unwrap_or_default().min(MOST_NOISE);
+        let is_steady = least.zip(most).is_some_and(|(least, most)| most - least <= 2 * STEADY + noise);
+        if is_steady && !draining.is_attempt {
+            self.base = Base::of(least);
+            self.rest(now, SECOND);
+        } else if self.is_background {
+            let cap = self.cap.unwrap_or(self.line) * YIELDED;
+            self.line = cap.max(self.floor()) / BELOW;
+            self.cap = Some(cap.max(self.floor()));
+            let shows_line = draining.since;
+            self.phase = Phase::Draining(Draining { at: now, least: Duration::MAX, shows_line, ..draining });
+        } else {
+            self.share(now);
+        }
+    }
+
+    fn share(&mut self, now: Instant) {
+        self.cap = None;
+        self.phase = Phase::Sharing { until: now + self.patience };
+        self.patience = (2 * self.patience).min(LAST_PATIENCE);
+        self.declines = Declines::default();
+    }
+
+    fn raise(&mut self, now: Instant, (step, count, next): (f64, u32, Instant), is_wanted: bool) {
+        let Some(cap) = self.cap else { return };
+        if now < next || !is_wanted || self.rate_over(RECENT) < USED * cap {
+            return;
+        }
+        self.step = FIRST_STEP;
+        let by = if self.is_background { BACKGROUND_STEP * self.highest } else { step * cap };
+        self.cap = Some(cap + by);
+        self.line = self.line.max(cap);
+        let is_longer = (count + 1) % STEPS_OF_A_SIZE == 0;
+        let step = if is_longer { (2.0 * step).min(LAST_STEP) } else { step };
+        self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
+    }
+
+    /// Looks for losses without a queue: a policer, or a bad line.
+    fn watch_losses(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
+            return;
+        }
+        let (delivered, retransmitted, elapsed) = self.over(SECOND);
+        let loss = retransmitted / (delivered + retransmitted).max(1.0);
+        let free = if self.is_policed { POLICED_LOSS } else { FREE_LOSS };
+        if elapsed < 0.8 || retransmitted < LEAST_LOST || loss < free.max(2.0 * self.random_loss) {
+            return;
+        }
+        let before = self.cap;
+        // A lost segment holds up the acknowledgement of those behind it. At the start, the rate was lower before.
+        let rate = self.rate_over(2 * SECOND).max(if before.is_none() { self.fastest() } else { 0.0 });
+        self.cap = Some(before.unwrap_or(f64::INFINITY).min(BELOW * rate));
+        let until = now + (2 * SECOND).max(6 * self.rtt());
+        self.phase = Phase::Losing { loss, before, until };
+        self.line = rate;
+    }
+
+    fn lose(&mut self, now: Instant, loss: f64, before: Option<f64>, until: Instant) {
+        if now < until {
+            return;
+        }
+        self.is_policed = self.loss() < loss / 2.0;
+        if self.is_policed {
+            if before.is_none() {
+                self.step = FOUND_STEP;
+            }
+            self.rest(now, if before.is_some() { POLICED_REST } else { SECOND });
+            return;
+        }
+        self.random_loss = loss;
+        self.cap = before;
+        self.phase = match before {
+            Some(_) => Phase::Resting { until: now + SECOND },
+            None => Phase::Searching,
+        };
+    }
+
+    /// Returns the least cap.
+    fn floor(&self) -> f64 {
+        if self.is_background { FLOOR * self.highest } else { 0.0 }
+    }
+
+    fn tell(&mut self, now: Instant) {
+        let state = match self.phase {
+            Phase::Sharing { .. } | Phase::Draining(Draining { is_attempt: true, .. }) => PathState::Sharing,
+            _ if self.is_background => PathState::Background,
+            Phase::Searching | Phase::Losing { before: None, .. } => PathState::Searching,
+            _ => PathState::ShortQueue,
+        };
+        if state != self.state {
+            (self.state, self.since) = (state, now);
+        }
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Time for which looks are kept.
+const MEMORY: Duration = Duration::from_secs(4);
+/// Time over which the line's rate is measured: two or three looks.
+const RECENT: Duration = Duration::from_millis(250);
+/// Time from the last look, or the one before.
+const ONE_LOOK: Duration = Duration::from_millis(130);
+/// Least queue that is a queue: what acknowledgements of several segments and a busy host make of none.
+const LEAST_SHORT: Duration = Duration::from_millis(4);
+/// Longest queue that counts as short because of the flows' bursts, on slow lines.
+const MOST_SHORT: Duration = Duration::from_millis(80);
+/// Largest noise of a path's round-trip time that is taken for noise.
+const MOST_NOISE: Duration = Duration::from_millis(25);
+/// Number of legs whose bursts count.
+const MOST_LEGS: u32 = 16;
+/// Multiple of a short queue at which the line's rate counts as found.
+const SEARCHED: u32 = 3;
+/// Cap as a part of the line's rate.
+const BELOW: f64 = 0.98;
+/// Time in which a queue is to become empty.
+const DRAINED_IN: Duration = Duration::from_millis(300);
+/// Least cap while a queue becomes empty, as a part of the line's rate.
+const LEAST_PART: f64 = 0.3;
+/// The same in an attempt to empty a queue that others may fill.
+const ATTEMPT: f64 = 0.5;
+/// A queue that is shorter by this is shorter.
+const STEADY: Duration = Duration::from_millis(1);
+/// Rate below which a queue shows that others have taken a part of the line: a part of the rate at the queue before.
+const DECLINE: f64 = 0.98;
+/// Number of such queues in a row after which the line is shared, if less than [`TAKEN`] of the first rate is left.
+const MANY_DECLINES: u32 = 3;
+const TAKEN: f64 = 0.85;
+/// Time within which the next queue counts as in a row.
+const DECLINES_WITHIN: Duration = Duration::from_secs(20);
+/// Part of its cap that the background keeps each time the queue does not become shorter.
+const YIELDED: f64 = 0.7;
+/// Least cap of the background, as a part of the highest rate.
+const FLOOR: f64 = 0.05;
+/// First and last step by which the cap is raised, as a part of it, and the number of steps of a size.
+const FIRST_STEP: f64 = 0.005;
+/// First step after the line's rate was found for the first time.
+const FOUND_STEP: f64 = 0.02;
+const LAST_STEP: f64 = 0.12;
+const STEPS_OF_A_SIZE: u32 = 3;
+/// Time for which the background leaves the line as it is after a queue.
+const BACKGROUND_REST: Duration = Duration::from_secs(2);
+/// The step of the background, as a part of the highest rate.
+const BACKGROUND_STEP: f64 = 0.1;
+/// Time after a step, besides a round trip, until its queue is seen.
+const AFTER_STEP: Duration = Duration::from_millis(150);
+/// Part of the cap that must be used before it is raised.
+const USED: f64 = 0.92;
+/// Share of retransmitted bytes without a queue that is no reason to look for a policer, and the same once one was found.
+const FREE_LOSS: f64 = 0.01;
+const POLICED_LOSS: f64 = 0.005;
+/// Least bytes retransmitted in a second that say anything: about ten segments.
+const LEAST_LOST: f64 = 14_480.0;
+/// Time below a policer before the next step.
+const POLICED_REST: Duration = Duration::from_secs(5);
+/// Time from sharing to the first attempt to empty the queue, and the longest time between two attempts.
+const FIRST_PATIENCE: Duration = Duration::from_secs(30);
+const LAST_PATIENCE: Duration = Duration::from_secs(240);

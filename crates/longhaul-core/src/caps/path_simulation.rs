@@ -1,0 +1,430 @@
+//! Paths in virtual time: a line with one queue, flows with simple models of BBR and CUBIC, and [`PathCap`] above ours.
+//!
+//! A step is a millisecond. The models have what matters here: BBR sends at the most that it has seen delivered and probes it now and
+//! then; CUBIC fills the queue until a packet is lost.
+
+use super::path::{PathCap, PathLook, PathState};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// A line and its flows.
+struct World {
+    /// Bits per second.
+    rate: f64,
+    /// Round trip without the queue, in ms.
+    rtt: usize,
+    /// Bytes that the queue can hold.
+    room: f64,
+    /// Share of segments lost at random.
+    loss: f64,
+    /// A policer's rate in bit/s and the tokens in its bucket, in bytes.
+    policer: Option<(f64, f64)>,
+    /// Largest random addition to a measured round trip, in ms.
+    jitter: f64,
+    now: usize,
+    queue: VecDeque<(usize, f64)>,
+    queued: f64,
+    /// What arrives at the sender at a later step: flow, bytes delivered, bytes lost, round trip in ms.
+    under_way: VecDeque<Vec<(usize, f64, f64, f64)>>,
+    flows: Vec<Sender>,
+    random: u64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Model {
+    Bbr,
+    Cubic,
+}
+
+struct Sender {
+    model: Model,
+    is_ours: bool,
+    is_on: bool,
+    in_flight: f64,
+    /// Bytes.
+    window: f64,
+    threshold: f64,
+    /// Window at the last loss, and the step of it.
+    most: f64,
+    lost_at: usize,
+    /// Most bytes delivered in a step of each of the last round trips.
+    rates: VecDeque<f64>,
+    round: (usize, f64),
+    is_started: bool,
+    least_rtt: f64,
+    delivered: f64,
+    retransmitted: f64,
+    rtt: f64,
+    deviation: f64,
+}
+
+const MSS: f64 = 1448.0;
+
+impl Sender {
+    fn new(model: Model, is_ours: bool) -> Sender {
+        Sender {
+            model,
+            is_ours,
+            is_on: true,
+            in_flight: 0.0,
+            window: 10.0 * MSS,
+            threshold: f64::INFINITY,
+            most: 0.0,
+            lost_at: 0,
+            rates: VecDeque::new(),
+            round: (0, 0.0),
+            is_started: false,
+            least_rtt: f64::INFINITY,
+            delivered: 0.0,
+            retransmitted: 0.0,
+            rtt: 0.0,
+            deviation: 0.0,
+        }
+    }
+
+    fn switch(&mut self, model: Model) {
+        if self.model != model {
+            (self.model, self.threshold, self.most) = (model, self.in_flight.max(10.0 * MSS), self.in_flight);
+            self.window = self.in_flight.max(10.0 * MSS);
+        }
+    }
+
+    /// Bytes to send in the step `now`, below `cap` bytes.
+    fn sends(&self, now: usize, cap: f64, rtt: usize) -> f64 {
+        if !self.is_on {
+            return 0.0;
+        }
+        let most = self.rates.iter().copied().fold(0.0, f64::max);
+        match self.model {
+            Model::Cubic => (self.window - self.in_flight).clamp(0.0, cap).min(self.window / rtt as f64 * 2.0),
+            Model::Bbr if most == 0.0 => (self.window - self.in_flight).clamp(0.0, cap),
+            Model::Bbr => {
+                let gain = match (self.is_started, now / rtt.max(1) % 8) {
+                    (false, _) => 2.89,
+                    (true, 0) => 1.25,
+                    (true, 1) => 0.75,
+                    (true, _) => 1.0,
+                };
+                let window = 2.0 * most * self.least_rtt.max(1.0);
+                (gain * most).min(cap).min((window - self.in_flight).max(0.0))
+            }
+        }
+    }
+
+    fn acked(&mut self, now: usize, bytes: f64, lost: f64, rtt: f64) {
+        self.in_flight -= bytes + lost;
+        self.delivered += bytes;
+        self.retransmitted += lost;
+        if bytes > 0.0 {
+            self.deviation += ((rtt - self.rtt).abs() - self.deviation) * 0.05;
+            self.rtt += (rtt - self.rtt) * if self.rtt == 0.0 { 1.0 } else { 0.1 };
+            self.least_rtt = self.least_rtt.min(rtt);
+        }
+        self.round.1 += bytes;
+        let elapsed = now - self.round.0;
+        if elapsed as f64 >= self.least_rtt.max(10.0) {
+            let rate = self.round.1 / elapsed as f64;
+            let most = self.rates.iter().copied().fold(0.0, f64::max);
+            // Three round trips without a quarter more end the start.
+            self.is_started |= self.rates.len() > 4 && rate < 1.25 * most;
+            self.rates.push_back(rate);
+            if self.rates.len() > 10 {
+                self.rates.pop_front();
+            }
+            self.round = (now, 0.0);
+        }
+        if self.model == Model::Cubic {
+            self.grow(now, bytes, lost, rtt);
+        }
+    }
+
+    fn grow(&mut self, now: usize, bytes: f64, lost: f64, rtt: f64) {
+        if lost > MSS / 4.0 && (now - self.lost_at) as f64 > rtt {
+            (self.most, self.lost_at) = (self.window, now);
+            self.window = (0.7 * self.window).max(2.0 * MSS);
+            self.threshold = self.window;
+        } else if self.window < self.threshold {
+            self.window += bytes;
+        } else if bytes > 0.0 {
+            let t = (now - self.lost_at) as f64 / 1e3;
+            let k = (self.most / MSS * 0.3 / 0.4).cbrt();
+            let target = (0.4 * (t - k).powi(3)) * MSS + self.most;
+            // RFC 9438 4.3: at least as fast as Reno.
+            let reno = bytes * 0.53 * MSS / self.window;
+            let step = ((target - self.window) / (rtt.max(1.0)) * (bytes / (self.window / rtt.max(1.0)))).max(reno);
+            self.window += step.min(bytes / 2.0);
+        }
+    }
+}
+
+impl World {
+    fn new(mbit: f64, rtt: usize, room: f64, ours: usize, model: Model) -> World {
+        World {
+            rate: mbit * 1e6,
+            rtt,
+            room,
+            loss: 0.0,
+            policer: None,
+            jitter: 0.0,
+            now: 0,
+            queue: VecDeque::new(),
+            queued: 0.0,
+            under_way: VecDeque::new(),
+            flows: (0..ours).map(|_| Sender::new(model, true)).collect(),
+            random: 7,
+        }
+    }
+
+    fn random(&mut self) -> f64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Returns the queue in ms.
+    fn wait(&self) -> f64 {
+        self.queued * 8e3 / self.rate
+    }
+
+    fn later(&mut self, flow: usize, after: usize, bytes: f64, lost: f64, rtt: f64) {
+        while self.under_way.len() <= after {
+            self.under_way.push_back(Vec::new());
+        }
+        self.under_way[after].push((flow, bytes, lost, rtt));
+    }
+
+    /// A millisecond, with a cap for all of our flows.
+    fn step(&mut self, cap: Option<f64>) {
+        let ours = self.flows.iter().filter(|flow| flow.is_ours && flow.is_on).count().max(1) as f64;
+        let share = cap.map_or(f64::INFINITY, |cap| cap / 8e3 / ours);
+        if let Some((rate, tokens)) = &mut self.policer {
+            *tokens = (*tokens + *rate / 8e3).min(*rate / 8.0 * 0.05);
+        }
+        for index in 0..self.flows.len() {
+            let flow = &self.flows[index];
+            let bytes = flow.sends(self.now, if flow.is_ours { share } else { f64::INFINITY }, self.rtt);
+            if bytes <= 0.0 {
+                continue;
+            }
+            self.flows[index].in_flight += bytes;
+            let random = bytes * self.loss;
+            let mut passes = bytes - random;
+            if let Some((_, tokens)) = &mut self.policer {
+                passes = passes.min(*tokens);
+                *tokens -= passes;
+            }
+            let fits = passes.min((self.room - self.queued).max(0.0));
+            let wait = self.wait();
+            if bytes - fits > 0.0 {
+                self.later(index, self.rtt + wait as usize, 0.0, bytes - fits, self.rtt as f64 + wait);
+            }
+            self.queued += fits;
+            self.queue.push_back((index, fits));
+        }
+        let mut sends = self.rate / 8e3;
+        while sends > 0.0 {
+            let Some((index, bytes)) = self.queue.front_mut() else { break };
+            let (index, sent) = (*index, bytes.min(sends));
+            *bytes -= sent;
+            sends -= sent;
+            if *bytes <= 1e-9 {
+                self.queue.pop_front();
+            }
+            self.queued -= sent;
+            let rtt = self.rtt as f64 + self.wait() + self.jitter * self.random();
+            self.later(index, self.rtt, sent, 0.0, rtt);
+        }
+        for (index, bytes, lost, rtt) in self.under_way.pop_front().unwrap_or_default() {
+            self.flows[index].acked(self.now, bytes, lost, rtt);
+        }
+        self.now += 1;
+    }
+}
+
+/// A run of [`World`] below a [`PathCap`].
+struct Run {
+    world: World,
+    path: PathCap,
+    start: Instant,
+    seen: Vec<(f64, f64)>,
+    /// For each step: queue in ms, bytes of ours delivered, and of others.
+    steps: Vec<(f64, f64, f64)>,
+}
+
+impl Run {
+    fn new(world: World) -> Run {
+        let start = Instant::now();
+        Run {
+            seen: vec![(0.0, 0.0); world.flows.len() + 8],
+            world,
+            path: PathCap::begin(start),
+            start,
+            steps: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, seconds: f64) -> &mut Run {
+        for _ in 0..(seconds * 1e3) as usize {
+            let delivered = |world: &World, ours| {
+                world.flows.iter().filter(|flow| flow.is_ours == ours).map(|flow| flow.delivered).sum::<f64>()
+            };
+            let before = [delivered(&self.world, true), delivered(&self.world, false)];
+            self.world.step(self.path.cap().map(|cap| cap.0 as f64));
+            let [ours, others] = [delivered(&self.world, true) - before[0], delivered(&self.world, false) - before[1]];
+            self.steps.push((self.world.wait(), ours, others));
+            if self.world.now % 100 == 0 {
+                self.look();
+            }
+        }
+        self
+    }
+
+    fn look(&mut self) {
+        let mut look = PathLook { segment: MSS as u32, ..PathLook::default() };
+        for (flow, seen) in self.world.flows.iter().zip(&mut self.seen).filter(|(flow, _)| flow.is_ours) {
+            let (delivered, lost) = (flow.delivered - seen.0, flow.retransmitted - seen.1);
+            *seen = (flow.delivered, flow.retransmitted);
+            if delivered > 0.0 {
+                let rtt = Duration::from_secs_f64(flow.rtt / 1e3);
+                if look.rtt.is_none_or(|least| rtt < least) {
+                    (look.rtt, look.deviation) = (Some(rtt), Duration::from_secs_f64(flow.deviation / 1e3));
+                }
+                look.active += 1;
+            }
+            look.delivered += delivered as u64;
+            look.retransmitted += lost as u64;
+            look.waiting += u32::from(flow.is_on);
+        }
+        let now = self.start + Duration::from_millis(self.world.now as u64);
+        self.path.look(now, &look);
+        let model = if self.path.needs_cubic() { Model::Cubic } else { Model::Bbr };
+        self.world.flows.iter_mut().filter(|flow| flow.is_ours).for_each(|flow| flow.switch(model));
+    }
+
+    /// Mean rate of ours, as a part of the line's, from `from` to `to` seconds.
+    fn used(&self, from: f64, to: f64) -> f64 {
+        self.mean(from, to, |step| step.1)
+    }
+
+    fn others(&self, from: f64, to: f64) -> f64 {
+        self.mean(from, to, |step| step.2)
+    }
+
+    fn mean(&self, from: f64, to: f64, of: fn(&(f64, f64, f64)) -> f64) -> f64 {
+        let steps = &self.steps[(from * 1e3) as usize..(to * 1e3) as usize];
+        steps.iter().map(of).sum::<f64>() / steps.len() as f64 * 8e3 / self.world.rate
+    }
+
+    /// The 99th percentile of the queue in ms.
+    fn p99(&self, from: f64, to: f64) -> f64 {
+        let mut waits: Vec<f64> =
+            self.steps[(from * 1e3) as usize..(to * 1e3) as usize].iter().map(|step| step.0).collect();
+        waits.sort_by(f64::total_cmp);
+        waits[waits.len() * 99 / 100]
+    }
+
+    /// Seconds from `from` to the last step before `to` at which `is_bad`.
+    fn until(&self, from: f64, to: f64, is_bad: impl Fn(&(f64, f64, f64)) -> bool) -> f64 {
+        let steps = &self.steps[(from * 1e3) as usize..(to * 1e3) as usize];
+        steps.iter().rposition(is_bad).map_or(0.0, |index| (index + 1) as f64 / 1e3)
+    }
+}
+
+/// Ten paths: Mbit/s, round trip in ms, queue as a part of the bandwidth-delay product, flows. Then the least part of the line, and the
+/// longest 99th percentile of the queue in ms.
+const PATHS: [(f64, usize, f64, usize, f64, f64); 10] = [
+    (200.0, 63, 1.3, 1, 0.95, 20.0),
+    (200.0, 63, 1.3, 8, 0.95, 20.0),
+    (200.0, 63, 0.2, 8, 0.9, 20.0),
+    (200.0, 10, 1.0, 8, 0.9, 20.0),
+    (20.0, 63, 1.0, 1, 0.95, 20.0),
+    (20.0, 63, 5.0, 8, 0.95, 20.0),
+    (20.0, 300, 1.0, 8, 0.9, 20.0),
+    (900.0, 63, 1.0, 8, 0.9, 20.0),
+    (2.0, 63, 1.0, 8, 0.9, 100.0),
+    (2.0, 63, 5.0, 8, 0.9, 100.0),
+];
+
+#[test]
+fn a_full_line_has_a_short_queue() {
+    for (mbit, rtt, products, flows, used, queue) in PATHS {
+        let room = (mbit * 1e6 / 8e3 * rtt as f64 * products).max(20.0 * 1500.0);
+        let mut run = Run::new(World::new(mbit, rtt, room, flows, Model::Bbr));
+        run.run(40.0);
+        let (is, waits) = (run.used(8.0, 40.0), run.p99(8.0, 40.0));
+        let name = format!("{mbit} Mbit/s, {rtt} ms, {products} products, {flows} flows: {is:.3}, {waits:.1} ms");
+        assert!(is >= used && waits <= queue, "{name}");
+        assert_eq!(run.path.state().0, PathState::ShortQueue, "{name}");
+    }
+}
+
+fn eight() -> Run {
+    let mut run = Run::new(World::new(200.0, 63, 2e6, 8, Model::Bbr));
+    run.run(20.0);
+    run
+}
+
+#[test]
+fn a_line_that_becomes_slower_and_faster_is_followed() {
+    let mut run = eight();
+    run.world.rate = 50e6;
+    run.run(20.0);
+    assert!(run.until(20.0, 40.0, |step| step.0 > 30.0) <= 2.0 && run.used(30.0, 40.0) >= 0.9);
+    run.world.rate = 200e6;
+    run.run(20.0);
+    assert!(run.used(50.0, 60.0) >= 0.9, "{}", run.used(50.0, 60.0));
+}
+
+#[test]
+fn a_longer_route_is_no_queue() {
+    let mut run = eight();
+    run.world.rtt = 90;
+    run.run(25.0);
+    let slow = (200..450).filter(|tenth| {
+        let from = f64::from(*tenth) / 10.0;
+        run.used(from, from + 0.1) < 0.5
+    });
+    assert!(slow.count() <= 20 && run.used(35.0, 45.0) >= 0.9 && run.p99(36.0, 45.0) <= 20.0);
+}
+
+#[test]
+fn random_losses_and_noise_cost_little_and_a_policer_is_not_exceeded() {
+    for loss in [0.001, 0.01] {
+        let mut run = Run::new(World { loss, ..World::new(200.0, 63, 2e6, 8, Model::Bbr) });
+        run.run(40.0);
+        assert!(run.used(8.0, 40.0) >= 0.95, "{loss}: {}", run.used(8.0, 40.0));
+    }
+    let mut run = Run::new(World { jitter: 20.0, ..World::new(200.0, 63, 2e6, 8, Model::Bbr) });
+    run.run(40.0);
+    assert!(run.used(8.0, 40.0) >= 0.8, "{}", run.used(8.0, 40.0));
+    let mut run = Run::new(World { policer: Some((100e6, 0.0)), ..World::new(200.0, 63, 2e6, 8, Model::Bbr) });
+    run.run(40.0);
+    let [lost, delivered] = [|flow: &Sender| flow.retransmitted, |flow: &Sender| flow.delivered]
+        .map(|of: fn(&Sender) -> f64| run.world.flows.iter().map(of).sum::<f64>());
+    assert!(run.used(8.0, 40.0) >= 0.45 && lost / delivered < 0.01, "{} {}", run.used(8.0, 40.0), lost / delivered);
+}
+
+/// A CUBIC flow of another program begins after 10 s, and ends 30 s later.
+fn beside_cubic(flows: usize, is_background: bool) -> Run {
+    let mut run = Run::new(World::new(200.0, 63, 2e6, flows, Model::Bbr));
+    run.path.set_background(is_background, run.start);
+    run.run(10.0);
+    let mut other = Sender::new(Model::Cubic, false);
+    (other.lost_at, other.round.0) = (run.world.now, run.world.now);
+    run.world.flows.push(other);
+    run.run(30.0);
+    run.world.flows.last_mut().unwrap().is_on = false;
+    run.run(10.0);
+    run
+}
+
+#[test]
+fn beside_another_program_the_line_is_shared_and_the_background_yields() {
+    let run = beside_cubic(8, false);
+    let ours = run.used(20.0, 40.0);
+    assert!((0.5..0.99).contains(&ours), "{ours}");
+    for (flows, others) in [(1, 0.85), (8, 0.6)] {
+        let run = beside_cubic(flows, true);
+        assert!(run.others(20.0, 40.0) >= others, "{flows}: {}", run.others(20.0, 40.0));
+        assert_eq!(run.path.state().0, PathState::Background);
+    }
+}

@@ -1,0 +1,358 @@
+//! The paths of one direction, whose caps are found by themselves: the WAN legs to one address, and the looks at them.
+//!
+//! [`longhaul_core::caps::PathCap`] decides on each cap. A look at a leg is one TCP_INFO, and a leg that does not move costs none.
+
+use crate::live::flow::Flow;
+use longhaul_config::options::{self, Leg, Value};
+use longhaul_core::caps::{Divider, Member, PathCap, PathLook, PathState};
+use longhaul_sys::sockopt;
+use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_units::Rate;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracing::info;
+
+/// The paths of one direction.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    /// A path keeps its index while it has a leg.
+    slots: Vec<Option<Path>>,
+    indices: HashMap<IpAddr, usize>,
+    looked: Option<Instant>,
+    logged: Option<Instant>,
+}
+
+/// The WAN legs that send to one address.
+#[derive(Debug)]
+struct Path {
+    address: IpAddr,
+    cap: PathCap,
+    /// The legs that have moved bytes since the last look.
+    moved: Vec<Moved>,
+    flows: u32,
+    in_background: u32,
+    waiting: u32,
+    /// Time of the last look at which it had a flow.
+    used: Instant,
+    /// The state in the log.
+    told: PathState,
+}
+
+/// What a leg has moved between two looks.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    rtt: Duration,
+    deviation: Duration,
+    least_rtt: Duration,
+    delivered: u64,
+    retransmitted: u64,
+    segment: u32,
+}
+
+/// The sink of a direction of a flow.
+#[derive(Debug, Default)]
+pub(super) enum Sink {
+    /// Its round-trip time is not known yet.
+    #[default]
+    New,
+    /// It is no WAN leg.
+    Lan,
+    /// It is a WAN leg.
+    Wan(WanSink),
+}
+
+/// The totals of a WAN leg at the last look.
+#[derive(Debug)]
+pub(super) struct WanSink {
+    acked: u64,
+    retransmitted: u64,
+    sent: u64,
+    /// Whether something was not acknowledged.
+    is_open: bool,
+    /// Its congestion control before it became CUBIC, to share the line.
+    before: Option<String>,
+}
+
+/// A path, for views.
+#[derive(Clone, Debug)]
+pub struct PathView {
+    /// The address at its other end.
+    pub address: IpAddr,
+    /// The way of the flows whose bytes it carries: `up` or `down`.
+    pub way: &'static str,
+    /// The cap in force; `None` means no cap.
+    pub cap: Option<Rate>,
+    /// The rate of the last second, of payload.
+    pub rate: Rate,
+    /// Time that a packet waits in the queue. `None` before the first measurement.
+    pub queue: Option<Duration>,
+    /// The round-trip time without a queue.
+    pub least_rtt: Option<Duration>,
+    /// How it is kept.
+    pub state: PathState,
+    /// Since when.
+    pub since: Instant,
+    /// Number of flows.
+    pub flows: u32,
+}
+
+impl Paths {
+    /// Whether the next look is due, with so many `flows`.
+    pub(super) fn is_due(&mut self, flows: usize, now: Instant) -> bool {
+        let every = if flows > MANY_FLOWS { SELDOM } else { EVERY };
+        let is_due = self.looked.is_none_or(|last| now.saturating_duration_since(last) >= every);
+        if is_due {
+            self.looked = Some(now);
+            for path in self.slots.iter_mut().flatten() {
+                (path.flows, path.in_background, path.waiting) = (0, 0, 0);
+                path.moved.clear();
+            }
+        }
+        is_due
+    }
+
+    /// Looks at one direction of `flow`, whose sink is the leg `leg`.
+    pub(super) fn look(&mut self, flow: &Flow, leg: Leg, member: &mut Member, sink: &mut Sink, now: Instant) {
+        let path = match sink {
+            Sink::Lan => return,
+            Sink::New => match self.find(flow, leg, now) {
+                Some(Some(path)) => {
+                    *sink = Sink::Wan(WanSink { acked: 0, retransmitted: 0, sent: 0, is_open: true, before: None });
+                    member.set_path(Some(path), member.is_background());
+                    path
+                }
+                Some(None) => {
+                    *sink = Sink::Lan;
+                    return;
+                }
+                None => return,
+            },
+            Sink::Wan(_) => match member.path() {
+                Some(path) => path,
+                None => return,
+            },
+        };
+        let (Sink::Wan(of), Some(Some(path))) = (sink, self.slots.get_mut(path)) else { return };
+        path.used = now;
+        path.flows += 1;
+        path.in_background += u32::from(member.is_background());
+        path.waiting += u32::from(member.is_waiting());
+        if member.sent() == of.sent && !of.is_open && !member.is_waiting() {
+            return;
+        }
+        let Some(stream) = flow.stream(leg) else { return };
+        let Ok(info) = TcpInfo::of(stream.as_fd()) else { return };
+        let is_first = of.sent == 0 && of.acked == 0;
+        let (delivered, retransmitted) =
+            (info.bytes_acked.saturating_sub(of.acked), info.bytes_retrans.saturating_sub(of.retransmitted));
+        (of.acked, of.retransmitted, of.sent) = (info.bytes_acked, info.bytes_retrans, member.sent());
+        of.is_open = info.unacked_segments > 0;
+        let needs_cubic = path.cap.needs_cubic();
+        if needs_cubic != of.before.is_some() {
+            of.switch(flow, leg, needs_cubic, stream.as_fd());
+        }
+        // The first look has the bytes of the time before it.
+        if delivered > 0 && !is_first {
+            path.moved.push(Moved {
+                rtt: info.rtt,
+                deviation: info.rtt_var,
+                least_rtt: info.min_rtt,
+                delivered,
+                retransmitted,
+                segment: info.snd_mss,
+            });
+        }
+    }
+
+    /// Returns the path of a leg, a new one if need be; the inner `None` if it is no WAN leg. `None` while that is not known.
+    fn find(&mut self, flow: &Flow, leg: Leg, now: Instant) -> Option<Option<usize>> {
+        let address = address_of(flow, leg)?;
+        if address.is_loopback() {
+            return Some(None);
+        }
+        let info = TcpInfo::of(flow.stream(leg)?.as_fd()).ok()?;
+        let rtt = if info.min_rtt.is_zero() { info.rtt } else { info.min_rtt };
+        if rtt.is_zero() {
+            return None;
+        }
+        if rtt < WAN_RTT {
+            return Some(None);
+        }
+        if let Some(index) = self.indices.get(&address) {
+            return Some(Some(*index));
+        }
+        let free = self.slots.iter().position(Option::is_none);
+        if free.is_none() && self.slots.len() >= MAX_PATHS {
+            return Some(None);
+        }
+        let index = free.unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some(Path {
+            address,
+            cap: PathCap::begin(now),
+            moved: Vec::new(),
+            flows: 0,
+            in_background: 0,
+            waiting: 0,
+            used: now,
+            told: PathState::Searching,
+        });
+        self.indices.insert(address, index);
+        Some(Some(index))
+    }
+
+    /// Decides on the caps after all legs were looked at, and tells `divider`.
+    pub(super) fn decide(&mut self, divider: &mut Divider, now: Instant) {
+        for index in 0..self.slots.len() {
+            let Some(path) = &mut self.slots[index] else { continue };
+            if path.flows == 0 && now.saturating_duration_since(path.used) > KEPT {
+                self.indices.remove(&path.address);
+                self.slots[index] = None;
+                divider.set_path(index, None, None);
+                continue;
+            }
+            path.cap.set_background(path.flows > 0 && path.in_background == path.flows, now);
+            path.cap.look(now, &path.summary());
+            let background = path.cap.background();
+            divider.set_path(index, path.cap.cap(), background);
+        }
+        self.tell(now);
+    }
+
+    /// Writes a line about a path whose state has changed, at most one a second.
+    fn tell(&mut self, now: Instant) {
+        if self.logged.is_some_and(|last| now.saturating_duration_since(last) < Duration::from_secs(1)) {
+            return;
+        }
+        for path in self.slots.iter_mut().flatten() {
+            let (state, _) = path.cap.state();
+            if std::mem::replace(&mut path.told, state) != state {
+                let view = path.view("");
+                let cap = view.cap.map(tracing::field::display);
+                let queue_ms = view.queue.map(|queue| queue.as_secs_f64() * 1e3);
+                info!(path = %path.address, state = state.name(), cap, rate = %view.rate, queue_ms, "the cap of a path has changed its state");
+                self.logged = Some(now);
+                return;
+            }
+        }
+    }
+
+    /// Returns the paths, for views. `way` is the way of the flows.
+    pub(super) fn views(&self, way: &'static str) -> impl Iterator<Item = PathView> {
+        self.slots.iter().flatten().map(move |path| path.view(way))
+    }
+
+    /// Returns the addresses of the paths with their indices.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (IpAddr, usize)> {
+        self.indices.iter().map(|(address, index)| (*address, *index))
+    }
+}
+
+impl Path {
+    fn summary(&self) -> PathLook {
+        let sum = |of: fn(&Moved) -> u64| self.moved.iter().map(of).sum::<u64>();
+        let delivered = sum(|moved| moved.delivered);
+        let mean = delivered / self.moved.len().max(1) as u64;
+        // The smoothed time of a leg with few bytes is an old one.
+        let busy = self.moved.iter().filter(|moved| moved.delivered * 4 >= mean && !moved.rtt.is_zero());
+        let least = busy.min_by_key(|moved| moved.rtt);
+        PathLook {
+            rtt: least.map(|moved| moved.rtt),
+            deviation: least.map(|moved| moved.deviation).unwrap_or_default(),
+            least_rtt: self.moved.iter().map(|moved| moved.least_rtt).filter(|rtt| !rtt.is_zero()).min(),
+            delivered,
+            retransmitted: sum(|moved| moved.retransmitted),
+            active: self.moved.len() as u32,
+            waiting: self.waiting,
+            segment: self.moved.iter().map(|moved| moved.segment).max().unwrap_or(1_448),
+        }
+    }
+
+    fn view(&self, way: &'static str) -> PathView {
+        let (state, since) = self.cap.state();
+        let queue = self.cap.queue();
+        PathView {
+            address: self.address,
+            way,
+            cap: self.cap.cap(),
+            rate: Rate(self.cap.rate() as u64),
+            queue: queue.map(|(_, queue)| queue),
+            least_rtt: queue.map(|(least, _)| least),
+            state,
+            since,
+            flows: self.flows,
+        }
+    }
+}
+
+impl Sink {
+    /// Gives the leg back the congestion control that it had.
+    pub(super) fn leave(&mut self, flow: &Flow, leg: Leg) {
+        if let (Sink::Wan(mut of), Some(stream)) = (std::mem::take(self), flow.stream(leg)) {
+            of.switch(flow, leg, false, stream.as_fd());
+        }
+    }
+}
+
+impl WanSink {
+    /// Gives the leg CUBIC, or the congestion control that it had. A leg with one of the user's keeps it.
+    fn switch(&mut self, flow: &Flow, leg: Leg, needs_cubic: bool, socket: std::os::fd::BorrowedFd<'_>) {
+        let asked = flow.tunnel.options(leg).find(options::key::CONGESTION).map(|setting| &setting.value);
+        if asked.is_some_and(|asked| !matches!(asked, Value::Name(name) if name == options::AUTO)) {
+            return;
+        }
+        match needs_cubic {
+            true => {
+                let before = sockopt::congestion(socket).ok();
+                if sockopt::set_congestion(socket, CUBIC).is_ok() {
+                    self.before = before;
+                }
+            }
+            false => {
+                if let Some(before) = self.before.take() {
+                    let _ = sockopt::set_congestion(socket, &before);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the source of each direction of `flow`: up, towards the tunnel's next hop, and down. An FTP data connection may come from
+/// the next hop, and counts in the same direction as the others all the same.
+pub(super) fn sources(flow: &Flow) -> [Leg; 2] {
+    if flow.client.is_turned() { [Leg::Dial, Leg::Accept] } else { [Leg::Accept, Leg::Dial] }
+}
+
+/// Returns the address at the other end of a leg.
+pub(super) fn address_of(flow: &Flow, leg: Leg) -> Option<IpAddr> {
+    let address = match leg {
+        Leg::Accept => flow.peer(),
+        Leg::Dial => flow.next_hop()?.1,
+    };
+    Some(address.ip().to_canonical())
+}
+
+/// Returns the leg of `flow` that sends in `direction`, an index of [`sources`].
+pub(super) fn sink_of(flow: &Arc<Flow>, direction: usize) -> Leg {
+    sources(flow)[direction].other()
+}
+
+/// The names of the directions, by the index of [`sources`].
+pub(super) const WAYS: [&str; 2] = ["up", "down"];
+/// Least round-trip time of a WAN leg.
+const WAN_RTT: Duration = Duration::from_millis(5);
+/// Interval of the looks, and the same with more than [`MANY_FLOWS`].
+const EVERY: Duration = Duration::from_millis(90);
+const SELDOM: Duration = Duration::from_millis(240);
+const MANY_FLOWS: usize = 1_000;
+/// Time for which the cap of a path without flows is kept.
+const KEPT: Duration = Duration::from_secs(300);
+/// Maximum number of paths. A leg beyond has no cap of its own.
+const MAX_PATHS: usize = 1_024;
+/// The congestion control that shares a line with others.
+const CUBIC: &str = longhaul_core::path::CUBIC;
