@@ -9,6 +9,7 @@
 //! account   what a cap has been underused or exceeded so far, and the capacity that makes up for it
 //! divider   all of these together: the limit of each flow, for one direction
 //! base      the round-trip time of a path without a queue
+//! history   the last looks at a path, and the rates and losses that they show
 //! path      the cap of a path, found by itself
 //! ```
 //!
@@ -20,6 +21,7 @@ mod account;
 mod ahead;
 mod base;
 mod divider;
+mod history;
 mod in_force;
 mod meter;
 mod path;
@@ -32,8 +34,9 @@ mod simulation;
 
 pub use account::Account;
 pub use divider::{Caps, Divider, Member, Offer};
+pub use history::PathLook;
 pub use in_force::{InForce, Share};
 pub use meter::{Meter, Sample};
-pub use path::{PathCap, PathLook, PathState};
+pub use path::{PathCap, PathState};
 pub use schedule::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};
 pub use share::fair_level;

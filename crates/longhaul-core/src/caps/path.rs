@@ -11,30 +11,9 @@
 //! goes below that rate until the queue is empty, and then up again by small steps, which find a line that has become faster.
 
 use super::base::Base;
+use super::history::{History, PathLook};
 use longhaul_units::Rate;
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// What the legs of a path have done since the last look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathLook {
-    /// The smallest smoothed round-trip time of the legs whose bytes were acknowledged; `None` without such a leg.
-    pub rtt: Option<Duration>,
-    /// Mean deviation of that round-trip time.
-    pub deviation: Duration,
-    /// The smallest round-trip time that the kernel remembers. Only the first look needs it.
-    pub least_rtt: Option<Duration>,
-    /// Payload bytes acknowledged.
-    pub delivered: u64,
-    /// Payload bytes retransmitted.
-    pub retransmitted: u64,
-    /// Number of legs that have moved bytes.
-    pub active: u32,
-    /// Number of legs with bytes that they have not sent yet.
-    pub waiting: u32,
-    /// Payload bytes of a full segment.
-    pub segment: u32,
-}
 
 /// How a path is kept, for views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,14 +35,17 @@ pub struct PathCap {
     phase: Phase,
     /// Whether all of its flows are in the background.
     is_background: bool,
-    /// The last looks, the newest last: those of [`MEMORY`].
-    looks: VecDeque<Seen>,
+    history: History,
     base: Base,
     /// The line's rate in bit/s, of payload, as last seen; 0 if it was never.
     line: f64,
     /// The highest rate that the path has had for a second.
     highest: f64,
     cap: Option<f64>,
+    /// Whether bytes waited at the last look: what we send is what the path or the cap lets through.
+    is_wanted: bool,
+    /// The queue that did not become shorter in the last attempt, although it was steady.
+    steady: Option<Duration>,
     /// Time since which the queue is short.
     short_since: Option<Instant>,
     /// Losses that do not come from a full queue or a policer, as a share of the bytes.
@@ -120,16 +102,6 @@ struct Draining {
     is_attempt: bool,
 }
 
-/// A look, with totals.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    at: Instant,
-    rtt: Option<Duration>,
-    deviation: Duration,
-    delivered: u64,
-    retransmitted: u64,
-}
-
 /// Queues one after the other, each at a lower rate of ours: another program takes it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Declines {
@@ -157,11 +129,13 @@ impl PathCap {
         PathCap {
             phase: Phase::Searching,
             is_background: false,
-            looks: VecDeque::new(),
+            history: History::default(),
             base: Base::default(),
             line: 0.0,
             highest: 0.0,
             cap: None,
+            is_wanted: false,
+            steady: None,
             short_since: None,
             random_loss: 0.0,
             is_policed: false,
@@ -190,7 +164,7 @@ impl PathCap {
 
     /// Returns the rate in bit/s of the last second, of payload.
     pub fn rate(&self) -> f64 {
-        self.rate_over(SECOND)
+        self.history.rate_over(SECOND)
     }
 
     /// Returns the path's round-trip time without a queue, and the time that a packet waits in the queue now. `None` before the first
@@ -217,7 +191,7 @@ impl PathCap {
         self.remember(now, look);
         let Some(queue) = self.queued() else { return };
         let short = self.short(look);
-        if self.since(SECOND.max(2 * self.rtt())).all(|seen| seen.rtt.is_none()) {
+        if self.history.since(SECOND.max(2 * self.rtt())).all(|seen| seen.rtt.is_none()) {
             return self.idle(now);
         }
         match self.phase {
@@ -249,37 +223,34 @@ impl PathCap {
 
     /// Nothing has moved for a while: the queue is empty.
     fn idle(&mut self, now: Instant) {
-        if let Phase::Draining(draining) = self.phase {
-            self.drained(now, draining);
-            self.tell(now);
+        self.short_since = None;
+        match self.phase {
+            // Nobody has seen whether another program fills it.
+            Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now),
+            Phase::Draining(draining) => self.drained(now, draining),
+            _ => {}
         }
+        self.tell(now);
     }
 
     fn remember(&mut self, now: Instant, look: &PathLook) {
-        let (delivered, retransmitted) = self.looks.back().map_or((0, 0), |last| (last.delivered, last.retransmitted));
-        while self.looks.front().is_some_and(|first| now.saturating_duration_since(first.at) > MEMORY) {
-            self.looks.pop_front();
-        }
-        self.looks.push_back(Seen {
-            at: now,
-            rtt: look.rtt,
-            deviation: look.deviation,
-            delivered: delivered + look.delivered,
-            retransmitted: retransmitted + look.retransmitted,
-        });
+        self.history.add(now, look);
         let is_short = matches!(self.phase, Phase::Resting { .. } | Phase::Raising { .. });
         self.base.see(
             look.rtt.into_iter().chain(look.least_rtt.filter(|_| self.base.rtt.is_none())).min(),
             is_short,
             now,
         );
-        self.highest = self.highest.max(self.rate_over(SECOND));
+        self.is_wanted = look.waiting > 0;
+        let (delivered, _, elapsed) = self.history.over(SECOND);
+        let rate = if elapsed >= LEAST_SECOND { delivered * 8.0 / elapsed } else { 0.0 };
+        self.highest = rate.max(self.highest * KEPT_OF_HIGHEST);
     }
 
     /// Returns the time that a packet waits in the queue: the least of the last two looks, because one may be disturbed.
     fn queued(&self) -> Option<Duration> {
         let base = self.base.rtt?;
-        let last = self.looks.iter().rev().filter_map(|seen| seen.rtt).take(2).min()?;
+        let last = self.history.last_rtts().take(2).min()?;
         Some(last.saturating_sub(base))
     }
 
@@ -290,49 +261,12 @@ impl PathCap {
 
     /// Returns the queue that counts as short: what bursts of the flows make of it, and the noise of the path.
     fn short(&self, look: &PathLook) -> Duration {
-        let line = if self.line > 0.0 { self.line } else { self.rate_over(SECOND) };
+        let line = if self.line > 0.0 { self.line } else { self.history.rate_over(SECOND) };
         let packets = 3.0 + f64::from(look.active.min(MOST_LEGS)) / 2.0;
         let bursts = packets * f64::from(look.segment) * 8.0 / line.max(1.0);
-        let noise = self.since(3 * SECOND).filter(|seen| seen.rtt.is_some()).map(|seen| seen.deviation).min();
+        let noise = self.history.since(3 * SECOND).filter(|seen| seen.rtt.is_some()).map(|seen| seen.deviation).min();
         let bursts = Duration::try_from_secs_f64(bursts).unwrap_or(MOST_SHORT).min(MOST_SHORT);
         LEAST_SHORT.max(bursts).max(noise.unwrap_or_default().min(MOST_NOISE))
-    }
-
-    /// Returns the looks of the last `time`.
-    fn since(&self, time: Duration) -> impl Iterator<Item = &Seen> {
-        let now = self.looks.back().map(|last| last.at);
-        self.looks.iter().filter(move |seen| now.is_some_and(|now| now.saturating_duration_since(seen.at) <= time))
-    }
-
-    /// Returns bytes acknowledged and bytes retransmitted in about the last `time`, and the exact time.
-    fn over(&self, time: Duration) -> (f64, f64, f64) {
-        // The totals of a look are those at its time, so the oldest one is where the count begins.
-        let Some((first, last)) = self.since(time).next().zip(self.looks.back()) else { return (0.0, 0.0, 0.0) };
-        let delivered = (last.delivered - first.delivered) as f64;
-        let retransmitted = (last.retransmitted - first.retransmitted) as f64;
-        (delivered, retransmitted, last.at.saturating_duration_since(first.at).as_secs_f64())
-    }
-
-    fn rate_over(&self, time: Duration) -> f64 {
-        let (delivered, _, elapsed) = self.over(time);
-        if elapsed > 0.0 { delivered * 8.0 / elapsed } else { 0.0 }
-    }
-
-    /// Returns the highest rate of half a second in the last two seconds.
-    fn fastest(&self) -> f64 {
-        let seen: Vec<&Seen> = self.since(2 * SECOND).collect();
-        let rate = |(index, first): (usize, &&Seen)| {
-            let last = seen[index..].iter().find(|last| last.at.saturating_duration_since(first.at) >= SECOND / 2)?;
-            let elapsed = last.at.saturating_duration_since(first.at).as_secs_f64();
-            Some((last.delivered - first.delivered) as f64 * 8.0 / elapsed)
-        };
-        seen.iter().enumerate().filter_map(rate).fold(0.0, f64::max)
-    }
-
-    /// Returns the share of retransmitted bytes of the last second.
-    fn loss(&self) -> f64 {
-        let (delivered, retransmitted, _) = self.over(SECOND);
-        retransmitted / (delivered + retransmitted).max(1.0)
     }
 
     fn rtt(&self) -> Duration {
@@ -340,17 +274,24 @@ impl PathCap {
     }
 
     fn search(&mut self, now: Instant, queue: Duration, short: Duration) {
-        if queue > SEARCHED * short && self.rate_over(RECENT) > 0.0 {
+        if queue > SEARCHED * short && self.history.rate_over(RECENT) > 0.0 {
             self.begin_drain(now, queue, false);
-            // The start was faster with each look, so the rate was higher in the last one. Or it is the rate of a burst.
-            self.line = self.line.max(self.rate_over(ONE_LOOK));
+            if !matches!(self.phase, Phase::Draining(_)) {
+                return;
+            }
+            // The start was faster with each look, so the rate was higher in the last one.
+            self.line = self.line.max(self.history.rate_over(ONE_LOOK));
             self.step = FOUND_STEP;
         }
     }
 
     fn begin_drain(&mut self, now: Instant, queue: Duration, is_attempt: bool) {
-        let (before, rate) = (self.line, self.rate_over(RECENT));
-        if rate <= 0.0 {
+        let (before, rate) = (self.line, self.history.rate_over(RECENT));
+        // Of traffic that does not fill the line, the acknowledgements say nothing about the line.
+        if rate <= LEAST_OF_HIGHEST * self.highest || !self.is_wanted {
+            if is_attempt {
+                self.phase = Phase::Sharing { until: now + SECOND };
+            }
             return;
         }
         self.line = rate;
@@ -373,8 +314,8 @@ impl PathCap {
     }
 
     fn drain(&mut self, now: Instant, mut draining: Draining, queue: Duration, short: Duration) {
-        let rate = self.rate_over(RECENT);
-        if now < draining.shows_line && queue > short && rate > 0.0 {
+        let rate = self.history.rate_over(RECENT);
+        if now < draining.shows_line && queue > short && rate > 0.0 && self.is_wanted {
             self.line = rate;
         }
         if queue <= short {
@@ -420,11 +361,14 @@ impl PathCap {
 
     /// The queue does not become shorter, whatever we send: it is a longer route, or another program fills it.
     fn stuck(&mut self, now: Instant, draining: Draining) {
-        let seen = || self.since(SECOND).filter_map(|seen| seen.rtt);
+        let seen = || self.history.since(SECOND).filter_map(|seen| seen.rtt);
         let (least, most) = (seen().min(), seen().max());
-        let noise = self.since(3 * SECOND).map(|seen| seen.deviation).min().unwrap_or_default().min(MOST_NOISE);
+        let noise = self.history.since(3 * SECOND).map(|seen| seen.deviation).min().unwrap_or_default().min(MOST_NOISE);
         let is_steady = least.zip(most).is_some_and(|(least, most)| most - least <= 2 * STEADY + noise);
-        if is_steady && !draining.is_attempt {
+        // In two attempts the same: nobody else's queue is so steady.
+        let is_same = least.zip(self.steady).is_some_and(|(least, before)| least.abs_diff(before) <= 2 * STEADY);
+        self.steady = least.filter(|_| is_steady && draining.is_attempt);
+        if is_steady && (is_same || !draining.is_attempt) {
             self.base = Base::of(least);
             self.rest(now, SECOND);
         } else if self.is_background {
@@ -447,7 +391,7 @@ impl PathCap {
 
     fn raise(&mut self, now: Instant, (step, count, next): (f64, u32, Instant), is_wanted: bool) {
         let Some(cap) = self.cap else { return };
-        if now < next || !is_wanted || self.rate_over(RECENT) < USED * cap {
+        if now < next || !is_wanted || self.history.rate_over(RECENT) < USED * cap {
             return;
         }
         self.step = FIRST_STEP;
@@ -464,15 +408,18 @@ impl PathCap {
         if !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
             return;
         }
-        let (delivered, retransmitted, elapsed) = self.over(SECOND);
+        let (delivered, retransmitted, elapsed) = self.history.over(SECOND);
         let loss = retransmitted / (delivered + retransmitted).max(1.0);
         let free = if self.is_policed { POLICED_LOSS } else { FREE_LOSS };
-        if elapsed < 0.8 || retransmitted < LEAST_LOST || loss < free.max(2.0 * self.random_loss) {
+        self.random_loss = (self.random_loss * KEPT_OF_LOSS).max(loss.min(self.random_loss));
+        let was_dark = self.history.since(2 * SECOND).any(|seen| seen.rtt.is_none());
+        let is_little = retransmitted < LEAST_LOST || loss < free.max(2.0 * self.random_loss);
+        if was_dark || elapsed < LEAST_SECOND || is_little {
             return;
         }
         let before = self.cap;
         // A lost segment holds up the acknowledgement of those behind it. At the start, the rate was lower before.
-        let rate = self.rate_over(2 * SECOND).max(if before.is_none() { self.fastest() } else { 0.0 });
+        let rate = self.history.rate_over(2 * SECOND).max(if before.is_none() { self.history.fastest() } else { 0.0 });
         self.cap = Some(before.unwrap_or(f64::INFINITY).min(BELOW * rate));
         let until = now + (2 * SECOND).max(6 * self.rtt());
         self.phase = Phase::Losing { loss, before, until };
@@ -483,7 +430,7 @@ impl PathCap {
         if now < until {
             return;
         }
-        self.is_policed = self.loss() < loss / 2.0;
+        self.is_policed = self.history.loss() < loss / 2.0;
         if self.is_policed {
             if before.is_none() {
                 self.step = FOUND_STEP;
@@ -501,7 +448,7 @@ impl PathCap {
 
     /// Returns the least cap.
     fn floor(&self) -> f64 {
-        if self.is_background { FLOOR * self.highest } else { 0.0 }
+        self.highest * if self.is_background { FLOOR } else { LEAST_OF_HIGHEST }
     }
 
     fn tell(&mut self, now: Instant) {
@@ -518,12 +465,18 @@ impl PathCap {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Time for which looks are kept.
-const MEMORY: Duration = Duration::from_secs(4);
-/// Time over which the line's rate is measured: two or three looks.
-const RECENT: Duration = Duration::from_millis(250);
-/// Time from the last look, or the one before.
-const ONE_LOOK: Duration = Duration::from_millis(130);
+/// Time in seconds of looks that count as a second.
+const LEAST_SECOND: f64 = 0.8;
+/// Part of the highest rate, and of the remembered random loss, that is left after a look: half of them after four minutes, and after seven
+/// seconds.
+const KEPT_OF_HIGHEST: f64 = 0.9997;
+const KEPT_OF_LOSS: f64 = 0.99;
+/// Least cap, and least rate that says something about the line, as a part of the highest rate.
+const LEAST_OF_HIGHEST: f64 = 0.02;
+/// Time over which the line's rate is measured: two looks, or one that is later than usual.
+const RECENT: Duration = Duration::from_millis(180);
+/// Less than the time between two looks: that since the look before.
+const ONE_LOOK: Duration = Duration::from_millis(50);
 /// Least queue that is a queue: what acknowledgements of several segments and a busy host make of none.
 const LEAST_SHORT: Duration = Duration::from_millis(4);
 /// Longest queue that counts as short because of the flows' bursts, on slow lines.

@@ -3,7 +3,8 @@
 //! A step is a millisecond. The models have what matters here: BBR sends at the most that it has seen delivered and probes it now and
 //! then; CUBIC fills the queue until a packet is lost.
 
-use super::path::{PathCap, PathLook, PathState};
+use super::{PathCap, PathLook, PathState};
+use longhaul_units::Rate;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -245,6 +246,8 @@ struct Run {
     world: World,
     path: PathCap,
     start: Instant,
+    /// Time between two looks in ms.
+    every: usize,
     seen: Vec<(f64, f64)>,
     /// For each step: queue in ms, bytes of ours delivered, and of others.
     steps: Vec<(f64, f64, f64)>,
@@ -258,6 +261,7 @@ impl Run {
             world,
             path: PathCap::begin(start),
             start,
+            every: 100,
             steps: Vec::new(),
         }
     }
@@ -271,7 +275,7 @@ impl Run {
             self.world.step(self.path.cap().map(|cap| cap.0 as f64));
             let [ours, others] = [delivered(&self.world, true) - before[0], delivered(&self.world, false) - before[1]];
             self.steps.push((self.world.wait(), ours, others));
-            if self.world.now % 100 == 0 {
+            if self.world.now % self.every == 0 {
                 self.look();
             }
         }
@@ -427,4 +431,44 @@ fn beside_another_program_the_line_is_shared_and_the_background_yields() {
         assert!(run.others(20.0, 40.0) >= others, "{flows}: {}", run.others(20.0, 40.0));
         assert_eq!(run.path.state().0, PathState::Background);
     }
+}
+
+#[test]
+fn looks_may_be_rare() {
+    let mut run = Run::new(World::new(200.0, 63, 2e6, 8, Model::Bbr));
+    run.every = 270;
+    run.run(40.0);
+    assert!(run.used(10.0, 40.0) >= 0.9, "{}", run.used(10.0, 40.0));
+    assert_eq!(run.path.state().0, PathState::ShortQueue);
+}
+
+/// A few bytes now and then, whose acknowledgements are late, take the cap of a line that was full before with them no more.
+#[test]
+fn thin_traffic_says_nothing_about_the_line() {
+    let mut run = eight();
+    let before = run.path.cap();
+    let now = |tenth: u64| run.start + Duration::from_millis(20_000 + 100 * tenth);
+    for tenth in 1..100 {
+        let rtt = Some(Duration::from_millis(if tenth % 3 == 0 { 64 } else { 100 }));
+        run.path.look(now(tenth), &PathLook { rtt, delivered: 100, active: 1, segment: 1448, ..PathLook::default() });
+    }
+    assert!(run.path.cap() >= before.map(|cap| Rate(cap.0 * 9 / 10)), "{:?} of {before:?}", run.path.cap());
+}
+
+#[test]
+fn an_outage_is_no_policer() {
+    let mut run = eight();
+    let before = run.path.cap().unwrap().0 as f64;
+    let mut look = |tenth: u64, look: PathLook| {
+        run.path.look(
+            run.start + Duration::from_millis(20_000 + 100 * tenth),
+            &PathLook { segment: 1448, waiting: 8, ..look },
+        );
+    };
+    (1..30).for_each(|tenth| look(tenth, PathLook::default()));
+    for tenth in 30..60 {
+        let (rtt, retransmitted) = (Some(Duration::from_millis(63)), if tenth < 34 { 500_000 } else { 0 });
+        look(tenth, PathLook { rtt, delivered: 2_400_000, retransmitted, active: 8, ..PathLook::default() });
+    }
+    assert!(run.path.cap().unwrap().0 as f64 >= 0.9 * before, "{:?}", run.path.cap());
 }

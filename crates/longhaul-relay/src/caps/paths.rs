@@ -145,16 +145,16 @@ impl Paths {
         }
         let Some(stream) = flow.stream(leg) else { return };
         let Ok(info) = TcpInfo::of(stream.as_fd()) else { return };
-        let is_first = of.sent == 0 && of.acked == 0;
+        // The first look at a leg that is not new has the bytes of the time before it.
+        let is_first = of.sent == 0 && of.acked == 0 && flow.began.elapsed() > 2 * SELDOM;
         let (delivered, retransmitted) =
             (info.bytes_acked.saturating_sub(of.acked), info.bytes_retrans.saturating_sub(of.retransmitted));
         (of.acked, of.retransmitted, of.sent) = (info.bytes_acked, info.bytes_retrans, member.sent());
         of.is_open = info.unacked_segments > 0;
         let needs_cubic = path.cap.needs_cubic();
-        if needs_cubic != of.before.is_some() {
+        if needs_cubic || of.before.is_some() {
             of.switch(flow, leg, needs_cubic, stream.as_fd());
         }
-        // The first look has the bytes of the time before it.
         if delivered > 0 && !is_first {
             path.moved.push(Moved {
                 rtt: info.rtt,
@@ -242,6 +242,11 @@ impl Paths {
         }
     }
 
+    /// Lets the next look be due at once.
+    pub(super) fn look_at_once(&mut self) {
+        self.looked = None;
+    }
+
     /// Returns the paths, for views. `way` is the way of the flows.
     pub(super) fn views(&self, way: &'static str) -> impl Iterator<Item = PathView> {
         self.slots.iter().flatten().map(move |path| path.view(way))
@@ -306,18 +311,14 @@ impl WanSink {
         if asked.is_some_and(|asked| !matches!(asked, Value::Name(name) if name == options::AUTO)) {
             return;
         }
-        match needs_cubic {
-            true => {
-                let before = sockopt::congestion(socket).ok();
-                if sockopt::set_congestion(socket, CUBIC).is_ok() {
-                    self.before = before;
-                }
+        let Ok(now) = sockopt::congestion(socket) else { return };
+        if needs_cubic {
+            // The pump may choose another one meanwhile. It has that back later.
+            if now != CUBIC && sockopt::set_congestion(socket, CUBIC).is_ok() {
+                self.before = Some(now);
             }
-            false => {
-                if let Some(before) = self.before.take() {
-                    let _ = sockopt::set_congestion(socket, &before);
-                }
-            }
+        } else if let Some(before) = self.before.take().filter(|_| now == CUBIC) {
+            let _ = sockopt::set_congestion(socket, &before);
         }
     }
 }

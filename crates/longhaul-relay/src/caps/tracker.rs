@@ -117,7 +117,7 @@ impl Tracker {
         self.paths = Default::default();
         for (direction, (members, sinks)) in self.members.iter_mut().zip(&mut self.sinks).enumerate() {
             for ((flow, member), sink) in self.flows.iter().zip(members).zip(sinks) {
-                member.set_path(None, false);
+                member.set_path(None, member.is_background());
                 sink.leave(flow, sink_of(flow, direction));
             }
         }
@@ -151,9 +151,13 @@ impl Tracker {
     fn add(&mut self, flow: Arc<Flow>, members: [Member; 2]) {
         let is_new = self.numbers.insert(flow.number);
         let place = if is_new { None } else { self.flows.iter().position(|known| known.number == flow.number) };
-        for ((list, sinks), member) in self.members.iter_mut().zip(&mut self.sinks).zip(members) {
+        let lists = self.members.iter_mut().zip(&mut self.sinks).zip(members).enumerate();
+        for (direction, ((list, sinks), member)) in lists {
             match place.and_then(|place| Some((list.get_mut(place)?, sinks.get_mut(place)?))) {
-                Some((known, sink)) => (*known, *sink) = (member, Sink::New),
+                Some((known, sink)) => {
+                    *known = member;
+                    sink.leave(&flow, sink_of(&flow, direction));
+                }
                 None => {
                     list.push(member);
                     sinks.push(Sink::New);
@@ -170,8 +174,13 @@ impl Tracker {
         self.dividers = [Divider::new(&self.caps), Divider::new(&self.caps)];
         (self.divided, self.moved) = (now, now);
         let [up, down] = std::mem::take(&mut self.members);
-        // Each leg finds its path again.
-        self.sinks = Default::default();
+        // Each leg finds its path again, before its limit is told.
+        for (direction, sinks) in std::mem::take(&mut self.sinks).into_iter().enumerate() {
+            for (flow, mut sink) in self.flows.iter().zip(sinks) {
+                sink.leave(flow, sink_of(flow, direction));
+            }
+        }
+        self.paths.iter_mut().for_each(Paths::look_at_once);
         let flows = std::mem::take(&mut self.flows);
         self.numbers.clear();
         let members = up.into_iter().zip(down).map(|(up, down)| [up, down]);
