@@ -130,7 +130,10 @@ fn a_full_line_has_a_cap_that_is_found_by_itself() {
         assert!((2_000_000..40_000_000).contains(&cap), "{path}");
         assert_eq!((&path["address"], &path["way"]), (&Host::Far.wan().to_string().into(), &"up".into()));
         let (_, metrics) = near.get("/metrics");
-        assert!(metrics.contains("longhaul_path_cap_bytes_per_second{path=\"10.99.0.2\",way=\"up\"} "), "{metrics}");
+        assert!(
+            metrics.contains("longhaul_path_cap_bytes_per_second{path=\"10.99.0.2\",direction=\"up\"} "),
+            "{metrics}"
+        );
         is_over.store(true, Relaxed);
         let (sent, (got, ending)) = (sends.join().unwrap(), receives.join().unwrap());
         assert_eq!((got.len(), ending), (sent, Ending::Fin));

@@ -171,7 +171,7 @@ fn tunnels() -> Vec<Metric> {
 /// Returns the metrics of the paths whose caps are found by themselves.
 fn paths() -> Vec<Metric> {
     let of = |name, help, value: fn(&PathOfWan) -> Value| {
-        Metric::by(&["path", "way"], name, help, move |scrape, out| {
+        Metric::by(&["path", "direction"], name, help, move |scrape, out| {
             for path in scrape.snapshot.paths.iter().flatten() {
                 out.add(&[&path.address, &path.way], value(path));
             }
@@ -190,11 +190,16 @@ fn paths() -> Vec<Metric> {
         of("longhaul_path_least_rtt_seconds", "Round-trip time without a queue.", |path| {
             real(path.least_rtt_ms.map(|rtt| rtt / 1e3))
         }),
-        Metric::by(&["path", "way", "state"], "longhaul_path_state", "1 for the state of the path.", |scrape, out| {
-            for path in scrape.snapshot.paths.iter().flatten() {
-                out.add(&[&path.address, &path.way, &path.state], whole(true));
-            }
-        }),
+        Metric::by(
+            &["path", "direction", "state"],
+            "longhaul_path_state",
+            "1 for the state of the path.",
+            |scrape, out| {
+                for path in scrape.snapshot.paths.iter().flatten() {
+                    out.add(&[&path.address, &path.way, &path.state], whole(true));
+                }
+            },
+        ),
     ]
 }
 
@@ -345,9 +350,12 @@ fn resources() -> Vec<Metric> {
 mod tests {
     use super::*;
 
-    /// The labels that may be used. Each has as many values as the configuration or the program gives it.
-    const LABELS: &[&str] =
-        &["tunnel", "next_hop", "direction", "leg", "how", "limit", "stage", "cause", "resource", "version"];
+    /// The labels that may be used. Each has as many values as the configuration or the program gives it, and there are at most 1,024
+    /// paths a direction.
+    const LABELS: &[&str] = &[
+        "tunnel", "next_hop", "direction", "leg", "how", "limit", "stage", "cause", "resource", "version", "path",
+        "state",
+    ];
 
     #[test]
     fn names_labels_and_units_follow_the_conventions() {
