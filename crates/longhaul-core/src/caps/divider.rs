@@ -133,9 +133,14 @@ impl Member {
         Member { tunnel, path, is_background, own, meter, paced: 0, ahead, demand: Rate(0), limit: told, told }
     }
 
+    /// Returns the same direction of a flow in the background, or of another one.
+    pub fn in_background(self, is_background: bool) -> Member {
+        Member { is_background, ..self }
+    }
+
     /// Puts the direction on a path, an index of [`Divider::set_path`], or on none.
-    pub fn set_path(&mut self, path: Option<usize>, is_background: bool) {
-        (self.path, self.is_background) = (path, is_background);
+    pub fn set_path(&mut self, path: Option<usize>) {
+        self.path = path;
     }
 
     /// Returns the path.
@@ -148,19 +153,14 @@ impl Member {
         self.is_background
     }
 
-    /// Whether bytes were sent between the last two looks, or wait.
-    pub fn is_busy(&self) -> bool {
-        !self.meter.is_silent()
-    }
-
     /// Whether bytes waited at the last look.
     pub fn is_waiting(&self) -> bool {
         self.meter.is_waiting()
     }
 
-    /// Returns the same direction below other caps.
+    /// Returns the same direction below other caps. It is on no path yet.
     pub fn below(self, tunnel: usize, own: Option<Rate>) -> Member {
-        Member { tunnel, own, ..self }
+        Member { tunnel, own, path: None, ..self }
     }
 
     /// Returns the flow's tunnel, as an index into [`Caps::tunnels`].

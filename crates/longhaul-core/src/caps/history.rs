@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What the legs of a path have done since the last look.
+/// The measurements of one look at a path. Counts are those since the look before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathLook {
     /// The smallest smoothed round-trip time of the legs whose bytes were acknowledged; `None` without such a leg.

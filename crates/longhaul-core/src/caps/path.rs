@@ -52,7 +52,7 @@ pub struct PathCap {
     random_loss: f64,
     is_policed: bool,
     declines: Declines,
-    /// Time from the next failed attempt to empty the queue to the one after it.
+    /// Time for which the line is shared next before an attempt to empty its queue.
     patience: Duration,
     /// The first step of the next raise.
     step: f64,
@@ -197,14 +197,12 @@ impl PathCap {
         match self.phase {
             Phase::Searching => self.search(now, queue, short),
             Phase::Draining(draining) => self.drain(now, draining, queue, short),
-            Phase::Resting { .. } | Phase::Raising { .. } if self.has_queue(short) => {
-                self.begin_drain(now, queue, false)
-            }
+            Phase::Resting { .. } | Phase::Raising { .. } if queue > short => self.begin_drain(now, queue, false),
             Phase::Resting { until } if now >= until => {
                 self.phase = Phase::Raising { step: self.step, count: 0, next: now };
             }
             Phase::Resting { .. } => {}
-            Phase::Raising { step, count, next } => self.raise(now, (step, count, next), look.waiting > 0),
+            Phase::Raising { step, count, next } => self.raise(now, step, count, next),
             Phase::Losing { loss, before, until } => self.lose(now, loss, before, until),
             Phase::Sharing { until } if now >= until => self.begin_drain(now, queue, true),
             Phase::Sharing { .. } => {}
@@ -254,19 +252,19 @@ impl PathCap {
         Some(last.saturating_sub(base))
     }
 
-    /// Whether the queue was longer than `short` at each of the last looks.
-    fn has_queue(&self, short: Duration) -> bool {
-        self.queued().is_some_and(|queue| queue > short)
-    }
-
     /// Returns the queue that counts as short: what bursts of the flows make of it, and the noise of the path.
     fn short(&self, look: &PathLook) -> Duration {
         let line = if self.line > 0.0 { self.line } else { self.history.rate_over(SECOND) };
         let packets = 3.0 + f64::from(look.active.min(MOST_LEGS)) / 2.0;
         let bursts = packets * f64::from(look.segment) * 8.0 / line.max(1.0);
-        let noise = self.history.since(3 * SECOND).filter(|seen| seen.rtt.is_some()).map(|seen| seen.deviation).min();
         let bursts = Duration::try_from_secs_f64(bursts).unwrap_or(MOST_SHORT).min(MOST_SHORT);
-        LEAST_SHORT.max(bursts).max(noise.unwrap_or_default().min(MOST_NOISE))
+        LEAST_SHORT.max(bursts).max(self.noise())
+    }
+
+    /// Returns by how much the path's round-trip time varies without a queue.
+    fn noise(&self) -> Duration {
+        let measured = self.history.since(3 * SECOND).filter(|seen| seen.rtt.is_some());
+        measured.map(|seen| seen.deviation).min().unwrap_or_default().min(MOST_NOISE)
     }
 
     fn rtt(&self) -> Duration {
@@ -363,8 +361,8 @@ impl PathCap {
     fn stuck(&mut self, now: Instant, draining: Draining) {
         let seen = || self.history.since(SECOND).filter_map(|seen| seen.rtt);
         let (least, most) = (seen().min(), seen().max());
-        let noise = self.history.since(3 * SECOND).map(|seen| seen.deviation).min().unwrap_or_default().min(MOST_NOISE);
-        let is_steady = least.zip(most).is_some_and(|(least, most)| most - least <= 2 * STEADY + noise);
+        let varies = 2 * STEADY + self.noise();
+        let is_steady = least.zip(most).is_some_and(|(least, most)| most - least <= varies);
         // In two attempts the same: nobody else's queue is so steady.
         let is_same = least.zip(self.steady).is_some_and(|(least, before)| least.abs_diff(before) <= 2 * STEADY);
         self.steady = least.filter(|_| is_steady && draining.is_attempt);
@@ -389,9 +387,9 @@ impl PathCap {
         self.declines = Declines::default();
     }
 
-    fn raise(&mut self, now: Instant, (step, count, next): (f64, u32, Instant), is_wanted: bool) {
+    fn raise(&mut self, now: Instant, step: f64, count: u32, next: Instant) {
         let Some(cap) = self.cap else { return };
-        if now < next || !is_wanted || self.history.rate_over(RECENT) < USED * cap {
+        if now < next || !self.is_wanted || self.history.rate_over(RECENT) < USED * cap {
             return;
         }
         self.step = FIRST_STEP;
@@ -408,8 +406,7 @@ impl PathCap {
         if !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
             return;
         }
-        let (delivered, retransmitted, elapsed) = self.history.over(SECOND);
-        let loss = retransmitted / (delivered + retransmitted).max(1.0);
+        let ((_, retransmitted, elapsed), loss) = (self.history.over(SECOND), self.history.loss());
         let free = if self.is_policed { POLICED_LOSS } else { FREE_LOSS };
         self.random_loss = (self.random_loss * KEPT_OF_LOSS).max(loss.min(self.random_loss));
         let was_dark = self.history.since(2 * SECOND).any(|seen| seen.rtt.is_none());
@@ -510,10 +507,10 @@ const YIELDED: f64 = 0.7;
 const FLOOR: f64 = 0.05;
 /// First and last step by which the cap is raised, as a part of it, and the number of steps of a size.
 const FIRST_STEP: f64 = 0.005;
-/// First step after the line's rate was found for the first time.
-const FOUND_STEP: f64 = 0.02;
 const LAST_STEP: f64 = 0.12;
 const STEPS_OF_A_SIZE: u32 = 3;
+/// First step after the line's rate was found for the first time.
+const FOUND_STEP: f64 = 0.02;
 /// Time for which the background leaves the line as it is after a queue.
 const BACKGROUND_REST: Duration = Duration::from_secs(2);
 /// The step of the background, as a part of the highest rate.

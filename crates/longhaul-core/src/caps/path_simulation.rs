@@ -25,7 +25,7 @@ struct World {
     now: usize,
     queue: VecDeque<(usize, f64)>,
     queued: f64,
-    /// What arrives at the sender at a later step: flow, bytes delivered, bytes lost, round trip in ms.
+    /// Acknowledgements that reach a sender in each of the next steps: flow, bytes delivered, bytes lost, round trip in ms.
     under_way: VecDeque<Vec<(usize, f64, f64, f64)>>,
     flows: Vec<Sender>,
     random: u64,

@@ -66,7 +66,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) direction: Direction,
     /// The protocol of the connections.
     pub(crate) protocol: Protocol,
-    /// What the traffic tells while it flows.
+    /// The counts of the traffic's own threads.
     pub(crate) beside: &'a Beside,
     /// Receives one message when the traffic begins: the processor time until then.
     pub(crate) began: &'a Receiver<Ticks>,

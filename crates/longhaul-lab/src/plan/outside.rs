@@ -3,7 +3,7 @@
 use longhaul_config::options::CONTROLS;
 use std::time::Duration;
 
-/// What another program sends, from near to far.
+/// Bulk of another program, from the near relay host to the far one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outside {
     /// Number of connections.

@@ -1,4 +1,4 @@
-//! What the traffic tells the sampler while it flows, besides the bytes that arrive at the receiving host.
+//! Counts that the traffic's own threads keep for the sampler, which itself sees only the receiving host's interface.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -5,8 +5,8 @@ use crate::plan::place::Host;
 use crate::plan::profile::Sysctls;
 use crate::traffic::exchange::{self, Server, percentiles};
 use crate::traffic::row::{Drive, Kind, Measured, exact, varies};
-use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// As many workers as the scenario has connections. Each connects, sends a byte, waits for its echo, closes, and starts again.
@@ -31,8 +31,8 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
     let _server = Server::start(drive, 2 * count, |mut peer| exchange::answer(&mut peer, 1))?;
     (drive.began)();
     let start = Instant::now();
-    let workers: Vec<_> = (0..count).map(|_| drive.wan.on(Host::A, move || work(entry, start + time))).collect();
-    let Worked { times, late, refused } = workers.into_iter().map(joined).try_fold(Worked::default(), Worked::and)?;
+    let Worked { times, late, refused } =
+        work(drive, count, move || worker(entry, start + time, PATIENCE, |peer| exchange::once(peer, 1)))?;
     let took = start.elapsed().as_secs_f64();
     let bytes = times.len() as u64;
     let speed = bytes as f64 / took;
@@ -49,13 +49,13 @@ fn run(drive: &Drive<'_>) -> Result<Measured, LabError> {
 
 /// The results of one or more workers.
 #[derive(Default)]
-struct Worked {
+pub(super) struct Worked {
     /// Duration of each successful connection.
-    times: Vec<Duration>,
-    /// Number of connections without an answer within [`PATIENCE`].
-    late: u32,
+    pub(super) times: Vec<Duration>,
+    /// Number of connections without an answer within their patience.
+    pub(super) late: u32,
     /// Number of connections that were refused, reset, or ended without an answer.
-    refused: u32,
+    pub(super) refused: u32,
 }
 
 impl Worked {
@@ -66,15 +66,30 @@ impl Worked {
     }
 }
 
-/// Runs one worker: makes one connection after the other until `end`.
+/// Runs `count` workers on host A, and returns what they have done together.
+pub(super) fn work(
+    drive: &Drive<'_>,
+    count: u32,
+    worker: impl Fn() -> Result<Worked, LabError> + Clone + Send + 'static,
+) -> Result<Worked, LabError> {
+    let workers: Vec<_> = (0..count).map(|_| drive.wan.on(Host::A, worker.clone())).collect();
+    workers.into_iter().map(joined).try_fold(Worked::default(), Worked::and)
+}
+
+/// Runs one worker: makes one connection after the other until `end`, and `talk`s on each. Nothing of it takes longer than `patience`.
 ///
 /// # Errors
 /// A wrong byte came back.
-fn work(entry: SocketAddr, end: Instant) -> Result<Worked, LabError> {
+pub(super) fn worker(
+    entry: SocketAddr,
+    end: Instant,
+    patience: Duration,
+    talk: impl Fn(&mut TcpStream) -> io::Result<()>,
+) -> Result<Worked, LabError> {
     let mut worked = Worked::default();
     while Instant::now() < end {
         let began = Instant::now();
-        let done = exchange::connect(entry, PATIENCE).and_then(|mut peer| exchange::once(&mut peer, 1));
+        let done = exchange::connect(entry, patience).and_then(|mut peer| talk(&mut peer));
         match done.map_err(|err| (err.kind(), err)) {
             Ok(()) => worked.times.push(began.elapsed()),
             // socket(7) SO_RCVTIMEO: a read that times out fails with EAGAIN.

@@ -102,8 +102,7 @@ pub(crate) fn ask(
     every: Duration,
     go_on: impl Fn() -> bool,
 ) -> io::Result<Vec<Duration>> {
-    // Each message begins one byte later in the stream than the previous one.
-    let stream: Vec<u8> = block().iter().copied().cycle().take(size + 251).collect();
+    let messages = Messages::of(size);
     let mut answer = vec![0; size];
     let mut times = Vec::new();
     let mut next = Instant::now();
@@ -117,13 +116,29 @@ pub(crate) fn ask(
         }
         let began = Instant::now();
         next = began + every;
-        let message = &stream[times.len() % 251..][..size];
+        let message = messages.get(times.len());
         peer.write_all(message)?;
         peer.read_exact(&mut answer)?;
         times.push(began.elapsed());
         if message != answer {
             return Err(differs());
         }
+    }
+}
+
+/// Messages of one size. Each begins one byte later in the stream than the previous one.
+struct Messages {
+    stream: Vec<u8>,
+    size: usize,
+}
+
+impl Messages {
+    fn of(size: usize) -> Messages {
+        Messages { stream: block().iter().copied().cycle().take(size + 251).collect(), size }
+    }
+
+    fn get(&self, number: usize) -> &[u8] {
+        &self.stream[number % 251..][..self.size]
     }
 }
 
@@ -148,11 +163,7 @@ pub(crate) fn echo(
     end: Instant,
     tell: impl Fn(Answer),
 ) -> io::Result<Vec<Answer>> {
-    let message = |number: usize| {
-        let stream = block();
-        let from = number % 251;
-        stream[from..].iter().copied().cycle().take(size).collect::<Vec<u8>>()
-    };
+    let messages = &Messages::of(size);
     let start = Instant::now();
     let due = move |number: usize| start + every * number as u32;
     let mut writer = peer.try_clone()?;
@@ -161,7 +172,7 @@ pub(crate) fn echo(
             let mut sent = 0;
             while sent == 0 || due(sent) < end {
                 std::thread::sleep(due(sent).saturating_duration_since(Instant::now()));
-                writer.write_all(&message(sent))?;
+                writer.write_all(messages.get(sent))?;
                 sent += 1;
             }
             Ok::<usize, io::Error>(sent)
@@ -172,7 +183,7 @@ pub(crate) fn echo(
             peer.read_exact(&mut answer)?;
             let asked = due(answers.len());
             let answered = Answer { asked, time: asked.elapsed() };
-            if message(answers.len()) != answer {
+            if messages.get(answers.len()) != answer {
                 return Err(differs());
             }
             tell(answered);

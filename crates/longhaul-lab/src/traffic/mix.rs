@@ -1,13 +1,12 @@
 //! Bulk transfers with small messages or short requests beside them: how long they wait behind the bulk.
 
-use crate::error::{LabError, joined};
+use crate::error::LabError;
 use crate::plan::law;
-use crate::plan::place::Host;
+use crate::traffic::connections::{work, worker};
 use crate::traffic::exchange::{self, Answer, Server, echo, percentiles};
 use crate::traffic::outside;
 use crate::traffic::raw::{self, Bulk};
 use crate::traffic::row::{Counts, Drive, Heeds, Kind, LARGEST_MESSAGE, Measured, exact, varies, warm_up};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Raw transfers on the scenario's connections, and one more connection with small messages and their answers. The scenario's
@@ -102,11 +101,8 @@ fn posts(drive: &Drive<'_>) -> Result<Measured, LabError> {
     drop(listener);
     let _server = Server::start(drive, 2 * WORKERS, move |mut peer| exchange::serve_once(&mut peer, size))?;
     let entry = drive.running.entry;
-    let post_until = |end: Instant| -> Result<Posted, LabError> {
-        let workers: Vec<_> = (0..WORKERS).map(|_| drive.wan.on(Host::A, move || post(entry, size, end))).collect();
-        let posted = workers.into_iter().map(joined).collect::<Result<Vec<Posted>, LabError>>()?;
-        Ok(posted.into_iter().fold(Posted::default(), Posted::and))
-    };
+    let post_until =
+        |end: Instant| work(drive, WORKERS, move || worker(entry, end, PATIENCE, |peer| exchange::request(peer, size)));
     let base = post_until(Instant::now() + drive.traffic.time / 4)?;
     (drive.began)();
     let outside = outside::Running::begin(drive)?;
@@ -119,41 +115,13 @@ fn posts(drive: &Drive<'_>) -> Result<Measured, LabError> {
     });
     let mut measured = outside.end(measured)?;
     let posted = posted?;
-    let (count, refused) = (posted.times.len() as f64, f64::from(base.refused + posted.refused));
+    let unanswered = [&base, &posted].map(|worked| worked.late + worked.refused).iter().sum::<u32>();
+    let (count, refused) = (posted.times.len() as f64, f64::from(unanswered));
     let [base_p50, base_p99] = percentiles(base.times, MILLISECOND);
     let [p50, p99] = percentiles(posted.times, MILLISECOND);
     measured.figures.extend([("base_p50_ms", base_p50), ("base_p99_ms", base_p99), ("p50_ms", p50), ("p99_ms", p99)]);
     measured.figures.extend([("count", count), ("refused", refused)]);
     Ok(measured)
-}
-
-/// The results of one or more workers.
-#[derive(Default)]
-struct Posted {
-    /// Time from connect to the answer of each request.
-    times: Vec<Duration>,
-    /// Number of requests without their answer.
-    refused: u32,
-}
-
-impl Posted {
-    fn and(mut self, more: Posted) -> Posted {
-        self.times.extend(more.times);
-        Posted { times: self.times, refused: self.refused + more.refused }
-    }
-}
-
-/// Runs one worker until `end`.
-fn post(entry: SocketAddr, size: usize, end: Instant) -> Result<Posted, LabError> {
-    let mut posted = Posted::default();
-    while Instant::now() < end {
-        let began = Instant::now();
-        match exchange::connect(entry, PATIENCE).and_then(|mut peer| exchange::request(&mut peer, size)) {
-            Ok(()) => posted.times.push(began.elapsed()),
-            Err(_) => posted.refused += 1,
-        }
-    }
-    Ok(posted)
 }
 
 const MILLISECOND: Duration = Duration::from_millis(1);

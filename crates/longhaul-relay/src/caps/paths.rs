@@ -5,13 +5,13 @@
 use crate::live::flow::Flow;
 use longhaul_config::options::{self, Leg, Value};
 use longhaul_core::caps::{Divider, Member, PathCap, PathLook, PathState};
+use longhaul_core::path::CUBIC;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::Rate;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::info;
 
@@ -41,7 +41,7 @@ struct Path {
     told: PathState,
 }
 
-/// What a leg has moved between two looks.
+/// The measurements of one leg at a look. Counts are those since the look before.
 #[derive(Clone, Copy, Debug)]
 struct Moved {
     rtt: Duration,
@@ -121,7 +121,7 @@ impl Paths {
             Sink::New => match self.find(flow, leg, now) {
                 Some(Some(path)) => {
                     *sink = Sink::Wan(WanSink { acked: 0, retransmitted: 0, sent: 0, is_open: true, before: None });
-                    member.set_path(Some(path), member.is_background());
+                    member.set_path(Some(path));
                     path
                 }
                 Some(None) => {
@@ -218,8 +218,7 @@ impl Paths {
             }
             path.cap.set_background(path.flows > 0 && path.in_background == path.flows, now);
             path.cap.look(now, &path.summary());
-            let background = path.cap.background();
-            divider.set_path(index, path.cap.cap(), background);
+            divider.set_path(index, path.cap.cap(), path.cap.background());
         }
         self.tell(now);
     }
@@ -339,7 +338,7 @@ pub(super) fn address_of(flow: &Flow, leg: Leg) -> Option<IpAddr> {
 }
 
 /// Returns the leg of `flow` that sends in `direction`, an index of [`sources`].
-pub(super) fn sink_of(flow: &Arc<Flow>, direction: usize) -> Leg {
+pub(super) fn sink_of(flow: &Flow, direction: usize) -> Leg {
     sources(flow)[direction].other()
 }
 
@@ -355,5 +354,3 @@ const MANY_FLOWS: usize = 1_000;
 const KEPT: Duration = Duration::from_secs(300);
 /// Maximum number of paths. A leg beyond has no cap of its own.
 const MAX_PATHS: usize = 1_024;
-/// The congestion control that shares a line with others.
-const CUBIC: &str = longhaul_core::path::CUBIC;

@@ -117,7 +117,7 @@ impl Tracker {
         self.paths = Default::default();
         for (direction, (members, sinks)) in self.members.iter_mut().zip(&mut self.sinks).enumerate() {
             for ((flow, member), sink) in self.flows.iter().zip(members).zip(sinks) {
-                member.set_path(None, member.is_background());
+                member.set_path(None);
                 sink.leave(flow, sink_of(flow, direction));
             }
         }
@@ -132,12 +132,8 @@ impl Tracker {
         for Begun { flow, rule, limits, at } in news.begun {
             let own = news.rules.flow_cap(rule);
             let is_background = news.rules.is_background(rule);
-            let members = limits.map(|told| {
-                let mut member = Member::begin(rule, own, at, 0, told);
-                member.set_path(None, is_background);
-                member
-            });
-            self.add(flow, members);
+            let begin = |told| Member::begin(rule, own, at, 0, told).in_background(is_background);
+            self.add(flow, limits.map(begin));
         }
         if !news.before.is_empty() {
             self.rules = news.rules;
@@ -206,14 +202,7 @@ impl Tracker {
             let begin = |source| Member::begin(rule, own, now, flow.carried(source), own);
             let members = known.unwrap_or_else(|| sources(flow).map(begin));
             let is_background = self.rules.is_background(rule);
-            self.add(
-                flow.clone(),
-                members.map(|member| {
-                    let mut member = member.below(rule, own);
-                    member.set_path(None, is_background);
-                    member
-                }),
-            );
+            self.add(flow.clone(), members.map(|member| member.below(rule, own).in_background(is_background)));
         }
     }
 

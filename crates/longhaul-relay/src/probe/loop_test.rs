@@ -96,12 +96,14 @@ fn next_hop(relay: &Relay, tunnel: &ServedTunnel) -> Option<SocketAddr> {
     of_flow.or_else(|| tunnel.settings.to.iter().find_map(|hop| hop.address()))
 }
 
-/// Looks which of the suspected sources are answered meanwhile. Their dials are not slowed any more.
-fn note_answered(relay: &Relay, tunnel: &ServedTunnel) {
-    let suspects = tunnel.loops.suspecting().map(|watch| watch.suspects()).unwrap_or_default();
-    for source in suspects.into_iter().filter(|source| relay.tunnels.answers(tunnel, *source)) {
-        tunnel.loops.change(|watch| watch.answered(source, Instant::now()));
-    }
+/// Looks which of `tested` and the suspected sources are answered meanwhile: their dials are not slowed any more. Returns whether `tested` is.
+fn note_answered(relay: &Relay, tunnel: &ServedTunnel, tested: IpAddr) -> bool {
+    let mut sources = tunnel.loops.suspecting().map(|watch| watch.suspects()).unwrap_or_default();
+    sources.retain(|source| *source != tested);
+    sources.push(tested);
+    sources.retain(|source| relay.tunnels.answers(tunnel, *source));
+    tunnel.loops.change(|watch| sources.iter().for_each(|source| watch.answered(*source, Instant::now())));
+    sources.contains(&tested)
 }
 
 /// Tests whether the flows of `from` come back, and again later, while nobody answers them. The flows of a loop end by their refusals,
@@ -118,9 +120,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
     while let Some(tunnel) = served() {
         let left = due.saturating_duration_since(Instant::now());
         sleep(left.min(BETWEEN_LOOKS_AT_FLOWS)).await;
-        note_answered(&relay, &tunnel);
-        if relay.tunnels.answers(&tunnel, from) {
-            loops.change(|watch| watch.answered(from, Instant::now()));
+        if note_answered(&relay, &tunnel, from) {
             break;
         }
         if !are_unanswered(&relay, &tunnel, from) && !watch_says(Watch::is_loop, from) {
@@ -177,9 +177,8 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
         if found == Tested::Back(Sign::Returns) && !are_unanswered(relay, tunnel, source) {
             break;
         }
-        note_answered(relay, tunnel);
         // Its dials may be delayed, and so the newest flows be without an answer.
-        if relay.tunnels.answers(tunnel, source) {
+        if note_answered(relay, tunnel, source) {
             return (Tested::Gone, source);
         }
         let is_known = tunnel.loops.suspecting().is_some_and(|watch| watch.is_loop(source, Instant::now()));

@@ -145,7 +145,7 @@ function drawFacts(snapshot) {
     ["throughput down", total ? rate(total.down) : "-"],
     ["flows", String(snapshot.flows.length)],
     ...(snapshot.cap ? [["all tunnels", snapshot.cap]] : []),
-    ...(snapshot.paths ?? []).map((path) => [`path to ${path.address}, ${path.way}`, path.says.replace(/^[^:]*, (up|down): /, "")]),
+    ...(snapshot.paths ?? []).map((path) => ["bandwidth auto", path.says]),
     ...(snapshot.paths?.length === 0 ? [["bandwidth auto", "no WAN path"]] : []),
     ["phase", PHASES[snapshot.phase] ?? snapshot.phase],
     ["running for", age(snapshot.uptime_seconds)],
