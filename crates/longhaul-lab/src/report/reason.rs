@@ -42,9 +42,14 @@ pub(crate) fn why(
     sentences.join("; ")
 }
 
-/// Returns a clause about the stage of the link that dropped the most segments; `None` if nothing was dropped.
+/// Returns a clause about the stage of the link that dropped the most segments, or the lab itself; `None` if nothing was dropped.
 fn dropped(run: &Run, done: &Done) -> Option<String> {
-    let direction = &done.link.as_ref()?[run.traffic.direction.index()];
+    let link = done.link.as_ref()?;
+    let overflowed: u64 = link.iter().map(|way| way.overflowed).sum();
+    if overflowed > 0 {
+        return Some(format!("the lab's memory was full and lost {overflowed} frames: the figures are wrong"));
+    }
+    let direction = &link[run.traffic.direction.index()];
     let (stage, counters) = direction.stages.iter().max_by_key(|(_, counters)| counters.segments_lost())?;
     let what = longhaul_link::row(stage)?.traits.dropped_by;
     let lost = counters.segments_lost();
