@@ -6,6 +6,7 @@
 use crate::{Result, SysError};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// State of a connection at one moment, as the kernel reports it.
@@ -23,6 +24,8 @@ pub struct TcpInfo {
     pub snd_mss: u32,
     /// Segments sent and not yet acknowledged.
     pub unacked_segments: u32,
+    /// Number of those that the peer has reported by SACK; without SACK, an estimate from duplicate acknowledgements.
+    pub sacked_segments: u32,
     /// Time since payload was last sent.
     pub last_data_sent: Duration,
     /// Time since payload was last received.
@@ -107,9 +110,13 @@ impl State {
 
 impl TcpInfo {
     /// Whether this kernel fills in [`bytes_retrans`](TcpInfo::bytes_retrans): since Linux 4.19. False if no socket can be made.
+    /// The first answer holds.
     pub fn tells_retransmitted_bytes() -> bool {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        socket.is_ok_and(|socket| TcpInfo::read(socket.as_fd()).is_ok_and(|(_, length)| length >= 216))
+        static ANSWER: OnceLock<bool> = OnceLock::new();
+        *ANSWER.get_or_init(|| {
+            let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+            socket.is_ok_and(|socket| TcpInfo::read(socket.as_fd()).is_ok_and(|(_, length)| length >= 216))
+        })
     }
 
     /// Reads TCP_INFO of `socket`.
@@ -150,6 +157,7 @@ impl TcpInfo {
             rto: micros(u32_at(8).into()),
             snd_mss: u32_at(16),
             unacked_segments: u32_at(24),
+            sacked_segments: u32_at(28),
             last_data_sent: millis(u32_at(44)),
             last_data_received: millis(u32_at(52)),
             rtt: micros(u32_at(68).into()),

@@ -158,6 +158,11 @@ impl Member {
         self.meter.is_waiting()
     }
 
+    /// Whether bytes waited at the last look, and the flow has sent what its socket's limit allows.
+    pub fn is_held(&self) -> bool {
+        self.told.is_some_and(|limit| self.meter.uses_all_of(limit))
+    }
+
     /// Returns the same direction below other caps. It is on no path yet.
     pub fn below(self, tunnel: usize, own: Option<Rate>) -> Member {
         Member { tunnel, own, path: None, ..self }
@@ -292,7 +297,8 @@ impl Divider {
             let tunnel = self.tunnels.get_mut(member.tunnel);
             let of_tunnel = tunnel.as_ref().and_then(|tunnel| tunnel.fair());
             let fair = [self.all.fair(), of_tunnel, of_path].into_iter().flatten();
-            let demand = member.meter.demand(fair.min().unwrap_or(Rate(u64::MAX)), member.ahead.is_held());
+            let demand =
+                member.meter.demand(fair.min().unwrap_or(Rate(u64::MAX)), member.ahead.is_held(), of_path.is_some());
             member.demand = member.own.map_or(demand, |own| demand.min(own));
             if let Some(tunnel) = tunnel {
                 tunnel.demands.push(member.demand);

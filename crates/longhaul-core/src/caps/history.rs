@@ -20,6 +20,8 @@ pub struct PathLook {
     pub active: u32,
     /// Number of legs with bytes that they have not sent yet.
     pub waiting: u32,
+    /// Number of those that the cap limits: they have sent their whole share.
+    pub held: u32,
     /// Payload bytes of a full segment.
     pub segment: u32,
 }
@@ -36,6 +38,8 @@ pub(super) struct Seen {
     pub(super) at: Instant,
     pub(super) rtt: Option<Duration>,
     pub(super) deviation: Duration,
+    /// Whether bytes waited, and none was acknowledged.
+    pub(super) is_dark: bool,
     delivered: u64,
     retransmitted: u64,
 }
@@ -51,6 +55,7 @@ impl History {
             at: now,
             rtt: look.rtt,
             deviation: look.deviation,
+            is_dark: look.delivered == 0 && look.waiting > 0,
             delivered: delivered + look.delivered,
             retransmitted: retransmitted + look.retransmitted,
         });
@@ -59,6 +64,11 @@ impl History {
     /// Returns the round-trip times of the looks, the newest first.
     pub(super) fn last_rtts(&self) -> impl Iterator<Item = Duration> {
         self.looks.iter().rev().filter_map(|seen| seen.rtt)
+    }
+
+    /// Returns the time of the newest look with a round-trip time.
+    pub(super) fn last_rtt_at(&self) -> Option<Instant> {
+        self.looks.iter().rev().find(|seen| seen.rtt.is_some()).map(|seen| seen.at)
     }
 
     /// Returns the looks of the last `time`.
@@ -82,17 +92,6 @@ impl History {
     pub(super) fn rate_over(&self, time: Duration) -> f64 {
         let (delivered, _, elapsed) = self.over(time);
         if elapsed > 0.0 { delivered * 8.0 / elapsed } else { 0.0 }
-    }
-
-    /// Returns the highest rate of half a second in the last two seconds.
-    pub(super) fn fastest(&self) -> f64 {
-        let seen: Vec<&Seen> = self.since(2 * SECOND).collect();
-        let rate = |(index, first): (usize, &&Seen)| {
-            let last = seen[index..].iter().find(|last| last.at.saturating_duration_since(first.at) >= SECOND / 2)?;
-            let elapsed = last.at.saturating_duration_since(first.at).as_secs_f64();
-            Some((last.delivered - first.delivered) as f64 * 8.0 / elapsed)
-        };
-        seen.iter().enumerate().filter_map(rate).fold(0.0, f64::max)
     }
 
     /// Returns the share of retransmitted bytes of the last second.

@@ -9,12 +9,14 @@ use std::fmt;
 pub struct InForce {
     /// The cap; `None` means no cap.
     pub rate: Option<Rate>,
+    /// Whether each path has a cap of its own below it.
+    pub is_auto: bool,
     /// The part of it that one flow has.
     pub share: Option<Share>,
     /// Where it comes from, if not from `bandwidth`: `the schedule`, `flow_bandwidth`.
     pub by: Option<&'static str>,
-    /// When another cap holds, and which. `None` if there is no other.
-    pub then: Option<(String, Option<Rate>)>,
+    /// When another cap holds, which, and whether paths have caps of their own then. `None` if there is no other.
+    pub then: Option<(String, Option<Rate>, bool)>,
     /// The rate in use, in bits per second. `None` if it is not known.
     pub used: Option<f64>,
 }
@@ -32,7 +34,7 @@ impl InForce {
     /// Returns a cap that holds at any time. Without `by`, nobody has written its number.
     pub fn fixed(rate: Rate, by: Option<&'static str>) -> InForce {
         let rate = if by.is_some() { rate } else { rounded(rate) };
-        InForce { rate: Some(rate), share: None, by, then: None, used: None }
+        InForce { rate: Some(rate), is_auto: false, share: None, by, then: None, used: None }
     }
 }
 
@@ -41,42 +43,45 @@ impl Bandwidth {
     pub fn in_force(&self, day: Weekday, minute: u16) -> Option<InForce> {
         let is_scheduled = self.schedule.iter().any(|window| window.holds(day, minute));
         let by = is_scheduled.then_some("the schedule");
-        let force = InForce { rate: self.at(day, minute), share: None, by, then: self.then(day, minute), used: None };
-        self.is_capped().then_some(force)
+        let (rate, is_auto) = (self.at(day, minute), self.is_auto_at(day, minute));
+        let force = InForce { rate, is_auto, share: None, by, then: self.then(day, minute), used: None };
+        (self.is_capped() || force.then.is_some()).then_some(force)
     }
 
-    /// Returns the time of the next other cap in the week after `minute` of `day`, and that cap.
-    fn then(&self, day: Weekday, minute: u16) -> Option<(String, Option<Rate>)> {
+    /// Returns the time of the next other cap in the week after `minute` of `day`, that cap, and whether paths have caps of their own then.
+    fn then(&self, day: Weekday, minute: u16) -> Option<(String, Option<Rate>, bool)> {
         let mut changes: Vec<u16> =
             self.schedule.iter().flat_map(|window| [window.from, window.until % MINUTES_OF_DAY]).chain([0]).collect();
         changes.sort_unstable();
-        let now = self.at(day, minute);
+        let cap_at = |day, minute| (self.at(day, minute), self.is_auto_at(day, minute));
+        let now = cap_at(day, minute);
         // The same day of the next week is the last one, until this minute.
         let days =
             (0..=Weekday::ALL.len()).map(|ahead| (ahead, Weekday::ALL[(day as usize + ahead) % Weekday::ALL.len()]));
         let mut times = days.flat_map(|(ahead, on)| changes.iter().map(move |at| (ahead, on, *at)));
-        let (ahead, on, at) = times.find(|(ahead, on, at)| (*ahead > 0 || *at > minute) && self.at(*on, *at) != now)?;
+        let (ahead, on, at) = times.find(|(ahead, on, at)| (*ahead > 0 || *at > minute) && cap_at(*on, *at) != now)?;
         let name = if ahead == 0 { String::new() } else { format!("{} ", on.name()) };
-        Some((format!("{name}{:02}:{:02}", at / 60, at % 60), self.at(on, at)))
+        let (rate, is_auto) = cap_at(on, at);
+        Some((format!("{name}{:02}:{:02}", at / 60, at % 60), rate, is_auto))
     }
 }
 
 impl fmt::Display for InForce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let InForce { rate, share, by, then, used } = self;
+        let InForce { rate, is_auto, share, by, then, used } = self;
         match (share, rate) {
             (Some(Share { rate: part, of }), Some(rate)) => {
                 // A share is no more than the whole cap, whose number is as the user wrote it.
                 write!(f, "cap {} of {of}'s {}", spaced(rounded(*part).min(*rate)), spaced(*rate))?
             }
-            (_, Some(rate)) => write!(f, "cap {}", spaced(*rate))?,
-            (_, None) => f.write_str("no cap")?,
+            (_, Some(rate)) if !is_auto => write!(f, "cap {}", spaced(*rate))?,
+            _ => f.write_str(&words(*rate, *is_auto))?,
         }
         if let Some(by) = by {
             write!(f, " by {by}")?;
         }
-        if let Some((time, rate)) = then {
-            write!(f, " until {time}, then {}", rate.map_or("no cap".into(), spaced))?;
+        if let Some((time, rate, is_auto)) = then {
+            write!(f, " until {time}, then {}", words(*rate, *is_auto))?;
         }
         let cap = share.map(|share| share.rate).or(*rate).filter(|cap| cap.0 > 0);
         match used.zip(cap) {
@@ -84,6 +89,20 @@ impl fmt::Display for InForce {
             None => Ok(()),
         }
     }
+}
+
+fn words(rate: Option<Rate>, is_auto: bool) -> String {
+    match (rate.map(spaced), is_auto) {
+        (None, false) => "no cap".into(),
+        (Some(rate), false) => rate,
+        (None, true) => "a cap for each path".into(),
+        (Some(rate), true) => format!("a cap for each path, of {rate} at most"),
+    }
+}
+
+/// Returns a computed rate as sentences have it, such as `186 Mbit/s`.
+pub fn rate_in_words(rate: Rate) -> String {
+    spaced(rounded(rate))
 }
 
 /// Returns a computed rate with three significant digits. It changes from second to second, so more would say nothing.
@@ -135,6 +154,23 @@ mod tests {
             InForce::fixed(Rate(40_000_000), Some("flow_bandwidth")).to_string(),
             "cap 40 Mbit/s by flow_bandwidth"
         );
+    }
+
+    #[test]
+    fn the_sentence_says_when_paths_have_caps_of_their_own() {
+        let office = window(Weekday::Mon, Weekday::Sun, 8, 18, mbit(200));
+        let mut caps = Bandwidth { is_auto: true, schedule: vec![office], ..Bandwidth::default() };
+        let said = |caps: &Bandwidth, hour: u16| caps.in_force(Weekday::Mon, hour * 60).map(|force| force.to_string());
+        assert_eq!(said(&caps, 19).unwrap(), "a cap for each path until Tue 08:00, then 200 Mbit/s");
+        assert_eq!(said(&caps, 9).unwrap(), "cap 200 Mbit/s by the schedule until 18:00, then a cap for each path");
+        caps.rate = mbit(500);
+        assert_eq!(said(&caps, 0).unwrap(), "a cap for each path, of 500 Mbit/s at most until 08:00, then 200 Mbit/s");
+        caps.schedule[0] = Window { rate: mbit(500), ..office };
+        let want = "cap 500 Mbit/s by the schedule until 18:00, then a cap for each path, of 500 Mbit/s at most";
+        assert_eq!(said(&caps, 9).unwrap(), want);
+        caps.schedule.clear();
+        caps.rate = None;
+        assert_eq!(said(&caps, 9), None, "the paths say it");
     }
 
     #[test]
@@ -206,7 +242,7 @@ mod tests {
             let want = times.map(|(on, at)| (on, at, caps.at(on, at))).find(|(_, _, rate)| *rate != now);
             let found = caps.then(Weekday::ALL[day], minute);
             prop_assert_eq!(found.is_some(), want.is_some());
-            if let (Some((time, rate)), Some((on, at, wanted))) = (found, want) {
+            if let (Some((time, rate, _)), Some((on, at, wanted))) = (found, want) {
                 prop_assert_eq!(rate, wanted);
                 let clock = format!("{:02}:{:02}", at / 60, at % 60);
                 prop_assert!(time == clock || time == format!("{} {clock}", on.name()), "{} {}", time, clock);

@@ -3,7 +3,8 @@
 //! - Nothing waits: the source is the limit. The demand is the mean rate of the last second, and a quarter more.
 //! - Bytes wait: the path or the limit holds them back. The demand is twice the rate of the last tenth of a second. A
 //!   flow that is held back by its limit so gets twice as much with each look, and a flow that its path or its reader
-//!   holds back reserves no more than twice what it uses.
+//!   holds back reserves no more than twice what it uses. Below a strict cap, whose account does not give others what is
+//!   reserved in vain, it is a quarter more, and not twice.
 //! - Bytes have begun to wait: the rate says nothing yet. The demand is what sends them in [`EMPTYING`], up to a fair
 //!   share.
 //! - Bytes wait until the kernel's pacing has paid for the last segment, which can take seconds: the limit holds them back. The
@@ -96,12 +97,17 @@ impl Meter {
         self.is_waiting() && self.recent * 2.0 >= limit.0 as f64
     }
 
+    /// Whether bytes waited at the last look, and the flow has recently sent what `limit` allows.
+    pub fn uses_all_of(&self, limit: Rate) -> bool {
+        self.is_waiting() && self.recent >= limit.0 as f64 * ALL
+    }
+
     /// Returns the demand. `fair` is an equal share for each direction in which bytes wait. `is_held` says that the
-    /// kernel has not paid for the last segment yet.
-    pub fn demand(&self, fair: Rate, is_held: bool) -> Rate {
+    /// kernel has not paid for the last segment yet, `is_strict` that the flow is below a strict cap.
+    pub fn demand(&self, fair: Rate, is_held: bool, is_strict: bool) -> Rate {
         let mean = Rate((self.mean * HEADROOM) as u64);
         let Some(Waiting { since, rate }) = self.waiting else { return mean };
-        let grown = Rate((self.recent * 2.0) as u64);
+        let grown = Rate((self.recent * if is_strict { HEADROOM } else { 2.0 }) as u64);
         let is_fresh = self.at.saturating_duration_since(since) < FRESH;
         let first = match (is_held, is_fresh) {
             (true, _) => rate,
@@ -122,6 +128,8 @@ fn weight(elapsed: Duration, memory: Duration) -> f64 {
 const MIN_ELAPSED: Duration = Duration::from_millis(1);
 const RECENT: Duration = Duration::from_millis(100);
 const MEAN: Duration = Duration::from_secs(1);
+/// Part of a limit that a flow sends when the limit alone holds it back: BBR sends a little less at times.
+const ALL: f64 = 0.92;
 /// Factor by which the demand of a flow is above its mean rate.
 const HEADROOM: f64 = 1.25;
 /// Time in which a flow without a known rate wants to send what waits.
@@ -150,26 +158,29 @@ mod tests {
     #[test]
     fn a_flow_that_its_source_limits_wants_its_rate_and_a_quarter() {
         // 25,000 bytes in 25 ms are 8 Mbit/s.
-        let demand = after(400, 25_000, 0, false).demand(FAIR, false).0;
+        let demand = after(400, 25_000, 0, false).demand(FAIR, false, false).0;
         assert!((9_900_000..=10_000_000).contains(&demand), "{demand}");
-        assert_eq!(after(400, 0, 0, false).demand(FAIR, false), Rate(0));
+        assert_eq!(after(400, 0, 0, false).demand(FAIR, false, false), Rate(0));
     }
 
     #[test]
     fn a_flow_whose_bytes_wait_wants_twice_its_rate() {
         let meter = after(400, 25_000, 1_000_000, true);
-        let demand = meter.demand(FAIR, false).0;
+        let demand = meter.demand(FAIR, false, false).0;
         assert!((15_900_000..=16_000_000).contains(&demand), "{demand}");
+        let strict = meter.demand(FAIR, false, true).0;
+        assert!((9_900_000..=10_000_000).contains(&strict), "{strict}");
         assert!(meter.is_held_by(Rate(8_000_000)) && !meter.is_held_by(Rate(100_000_000)));
+        assert!(meter.uses_all_of(Rate(8_000_000)) && !meter.uses_all_of(Rate(10_000_000)));
     }
 
     #[test]
     fn bytes_that_begin_to_wait_want_to_leave_soon_and_a_stuck_reader_wants_nothing() {
-        assert_eq!(after(1, 0, 10_000, false).demand(FAIR, false), Rate(800_000), "10 kB in 100 ms");
-        assert_eq!(after(1, 0, 10_000, true).demand(FAIR, false), FAIR, "more bytes are behind them");
-        assert_eq!(after(400, 0, 10_000, true).demand(FAIR, false), Rate(0));
-        assert_eq!(after(400, 0, 10_000, false).demand(Rate(1), true), Rate(800_000), "its limit holds it back");
-        assert_eq!(after(400, 0, 0, false).demand(FAIR, true), Rate(0), "nothing waits");
+        assert_eq!(after(1, 0, 10_000, false).demand(FAIR, false, false), Rate(800_000), "10 kB in 100 ms");
+        assert_eq!(after(1, 0, 10_000, true).demand(FAIR, false, false), FAIR, "more bytes are behind them");
+        assert_eq!(after(400, 0, 10_000, true).demand(FAIR, false, false), Rate(0));
+        assert_eq!(after(400, 0, 10_000, false).demand(Rate(1), true, false), Rate(800_000), "its limit holds it back");
+        assert_eq!(after(400, 0, 0, false).demand(FAIR, true, false), Rate(0), "nothing waits");
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod simulation;
 pub use account::Account;
 pub use divider::{Caps, Divider, Member, Offer};
 pub use history::PathLook;
-pub use in_force::{InForce, Share};
+pub use in_force::{InForce, Share, rate_in_words};
 pub use meter::{Meter, Sample};
 pub use path::{PathCap, PathState};
 pub use schedule::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};

@@ -42,8 +42,10 @@ pub struct PathCap {
     /// The highest rate that the path has had for a second.
     highest: f64,
     cap: Option<f64>,
-    /// Whether bytes waited at the last look: what we send is what the path or the cap lets through.
-    is_wanted: bool,
+    /// Number of legs whose bytes waited at the last look.
+    waiting: u32,
+    /// Whether a flow used all of its share of the cap at the last look, and wanted more.
+    is_held: bool,
     /// The queue that did not become shorter in the last attempt, although it was steady.
     steady: Option<Duration>,
     /// Time since which the queue is short.
@@ -80,8 +82,10 @@ enum Phase {
         before: Option<f64>,
         until: Instant,
     },
+    /// Until the next attempt to empty the queue. With a cap until `held`, and then without one.
     Sharing {
         until: Instant,
+        held: Instant,
     },
 }
 
@@ -134,7 +138,8 @@ impl PathCap {
             line: 0.0,
             highest: 0.0,
             cap: None,
-            is_wanted: false,
+            waiting: 0,
+            is_held: false,
             steady: None,
             short_since: None,
             random_loss: 0.0,
@@ -159,7 +164,7 @@ impl PathCap {
 
     /// Whether the legs need a congestion control that gets its share beside others that fill the queue: CUBIC.
     pub fn needs_cubic(&self) -> bool {
-        matches!(self.state, PathState::Sharing | PathState::Background)
+        self.state == PathState::Sharing && !(matches!(self.phase, Phase::Sharing { .. }) && self.cap.is_some())
     }
 
     /// Returns the rate in bit/s of the last second, of payload.
@@ -167,10 +172,11 @@ impl PathCap {
         self.history.rate_over(SECOND)
     }
 
-    /// Returns the path's round-trip time without a queue, and the time that a packet waits in the queue now. `None` before the first
-    /// measurement.
-    pub fn queue(&self) -> Option<(Duration, Duration)> {
-        Some((self.base.rtt?, self.queued()?))
+    /// Returns the path's round-trip time without a queue, and the time that a packet waits in the queue. `None` if neither was measured
+    /// in the last second before `now`.
+    pub fn queue(&self, now: Instant) -> Option<(Duration, Duration)> {
+        let is_fresh = self.history.last_rtt_at().is_some_and(|at| now.saturating_duration_since(at) <= SECOND);
+        Some((self.base.rtt?, self.queued()?)).filter(|_| is_fresh)
     }
 
     /// Returns the least cap of the flows in the background together, beside others. While another program fills the queue, they have that
@@ -182,7 +188,11 @@ impl PathCap {
 
     /// Says whether all flows of the path are in the background from now on.
     pub fn set_background(&mut self, is_background: bool, now: Instant) {
-        self.is_background = is_background;
+        let was_background = std::mem::replace(&mut self.is_background, is_background);
+        if let Phase::Sharing { until, .. } = &mut self.phase {
+            // The background looks at once whether the line is free.
+            *until = if is_background && !was_background { now } else { *until };
+        }
         self.tell(now);
     }
 
@@ -204,10 +214,13 @@ impl PathCap {
             Phase::Resting { .. } => {}
             Phase::Raising { step, count, next } => self.raise(now, step, count, next),
             Phase::Losing { loss, before, until } => self.lose(now, loss, before, until),
-            Phase::Sharing { until } if now >= until => self.begin_drain(now, queue, true),
+            Phase::Sharing { until, .. } if now >= until => self.begin_drain(now, queue, true),
+            Phase::Sharing { held, .. } if now >= held => self.cap = None,
             Phase::Sharing { .. } => {}
         }
-        if queue > short {
+        // A queue that is too short for the search to find it may be full all the same.
+        let may_lose = if matches!(self.phase, Phase::Searching) { SEARCHED * short } else { short };
+        if queue > may_lose {
             self.short_since = None;
         } else {
             // Losses of a full queue are told a round trip later.
@@ -224,7 +237,7 @@ impl PathCap {
         self.short_since = None;
         match self.phase {
             // Nobody has seen whether another program fills it.
-            Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now),
+            Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now, true),
             Phase::Draining(draining) => self.drained(now, draining),
             _ => {}
         }
@@ -234,15 +247,17 @@ impl PathCap {
     fn remember(&mut self, now: Instant, look: &PathLook) {
         self.history.add(now, look);
         let is_short = matches!(self.phase, Phase::Resting { .. } | Phase::Raising { .. });
+        // What we yield to others does not show that the path has become slower.
+        let kept = if is_short || matches!(self.phase, Phase::Searching) { KEPT_OF_HIGHEST } else { 1.0 };
         self.base.see(
             look.rtt.into_iter().chain(look.least_rtt.filter(|_| self.base.rtt.is_none())).min(),
             is_short,
             now,
         );
-        self.is_wanted = look.waiting > 0;
+        (self.waiting, self.is_held) = (look.waiting, look.held > 0);
         let (delivered, _, elapsed) = self.history.over(SECOND);
         let rate = if elapsed >= LEAST_SECOND { delivered * 8.0 / elapsed } else { 0.0 };
-        self.highest = rate.max(self.highest * KEPT_OF_HIGHEST);
+        self.highest = rate.max(self.highest * kept);
     }
 
     /// Returns the time that a packet waits in the queue: the least of the last two looks, because one may be disturbed.
@@ -267,6 +282,11 @@ impl PathCap {
         measured.map(|seen| seen.deviation).min().unwrap_or_default().min(MOST_NOISE)
     }
 
+    /// Whether bytes waited at the last look: the path, the cap or a reader limits what we send.
+    fn is_wanted(&self) -> bool {
+        self.waiting > 0
+    }
+
     fn rtt(&self) -> Duration {
         self.base.rtt.unwrap_or_default() + self.queued().unwrap_or_default()
     }
@@ -286,9 +306,9 @@ impl PathCap {
     fn begin_drain(&mut self, now: Instant, queue: Duration, is_attempt: bool) {
         let (before, rate) = (self.line, self.history.rate_over(RECENT));
         // Of traffic that does not fill the line, the acknowledgements say nothing about the line.
-        if rate <= LEAST_OF_HIGHEST * self.highest || !self.is_wanted {
+        if rate <= LEAST_OF_HIGHEST * self.highest || !self.is_wanted() {
             if is_attempt {
-                self.phase = Phase::Sharing { until: now + SECOND };
+                self.phase = Phase::Sharing { until: now + SECOND, held: now };
             }
             return;
         }
@@ -313,7 +333,7 @@ impl PathCap {
 
     fn drain(&mut self, now: Instant, mut draining: Draining, queue: Duration, short: Duration) {
         let rate = self.history.rate_over(RECENT);
-        if now < draining.shows_line && queue > short && rate > 0.0 && self.is_wanted {
+        if now < draining.shows_line && queue > short && rate > 0.0 && self.is_wanted() {
             self.line = rate;
         }
         if queue <= short {
@@ -345,9 +365,12 @@ impl PathCap {
             self.declines.count += 1;
             self.declines.last = Some(now);
         }
+        if self.line < MISTAKEN * draining.before {
+            self.step = FOUND_STEP;
+        }
         let is_taken = self.declines.count >= MANY_DECLINES && self.line < TAKEN * self.declines.from;
         if is_taken && !self.is_background {
-            return self.share(now);
+            return self.share(now, false);
         }
         self.rest(now, if self.is_background { BACKGROUND_REST } else { SECOND });
     }
@@ -376,27 +399,34 @@ impl PathCap {
             let shows_line = draining.since;
             self.phase = Phase::Draining(Draining { at: now, least: Duration::MAX, shows_line, ..draining });
         } else {
-            self.share(now);
+            self.share(now, draining.is_attempt);
         }
     }
 
-    fn share(&mut self, now: Instant) {
-        self.cap = None;
-        self.phase = Phase::Sharing { until: now + self.patience };
+    /// Shares the line with another program. Our legs had all of it, and have yielded more than a fair share while that was found out. CUBIC
+    /// takes half a minute to take it back, so what each of them would have beside one more is their cap first, with BBR.
+    fn share(&mut self, now: Instant, was_shared: bool) {
+        let fair = self.declines.from * f64::from(self.waiting) / (f64::from(self.waiting) + 1.0);
+        let is_held = !was_shared && fair > 0.0;
+        self.cap = is_held.then_some(fair);
+        self.phase = Phase::Sharing { until: now + self.patience, held: if is_held { now + HELD } else { now } };
         self.patience = (2 * self.patience).min(LAST_PATIENCE);
         self.declines = Declines::default();
     }
 
     fn raise(&mut self, now: Instant, step: f64, count: u32, next: Instant) {
         let Some(cap) = self.cap else { return };
-        if now < next || !self.is_wanted || self.history.rate_over(RECENT) < USED * cap {
+        let used = if self.is_held { USED_BY_MOST } else { USED };
+        if now < next || !self.is_wanted() || self.history.rate_over(RECENT) < used * cap {
             return;
         }
         self.step = FIRST_STEP;
         let by = if self.is_background { BACKGROUND_STEP * self.highest } else { step * cap };
         self.cap = Some(cap + by);
         self.line = self.line.max(cap);
-        let is_longer = (count + 1) % STEPS_OF_A_SIZE == 0;
+        // A policer's losses are told after a second of them.
+        let steps = if self.is_policed { POLICED_STEPS } else { STEPS_OF_A_SIZE };
+        let is_longer = (count + 1) % steps == 0;
         let step = if is_longer { (2.0 * step).min(LAST_STEP) } else { step };
         self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
     }
@@ -409,14 +439,14 @@ impl PathCap {
         let ((_, retransmitted, elapsed), loss) = (self.history.over(SECOND), self.history.loss());
         let free = if self.is_policed { POLICED_LOSS } else { FREE_LOSS };
         self.random_loss = (self.random_loss * KEPT_OF_LOSS).max(loss.min(self.random_loss));
-        let was_dark = self.history.since(2 * SECOND).any(|seen| seen.rtt.is_none());
+        let was_dark = self.history.since(2 * SECOND).any(|seen| seen.is_dark);
         let is_little = retransmitted < LEAST_LOST || loss < free.max(2.0 * self.random_loss);
-        if was_dark || elapsed < LEAST_SECOND || is_little {
+        if !self.is_wanted() || was_dark || elapsed < LEAST_SECOND || is_little {
             return;
         }
         let before = self.cap;
-        // A lost segment holds up the acknowledgement of those behind it. At the start, the rate was lower before.
-        let rate = self.history.rate_over(2 * SECOND).max(if before.is_none() { self.history.fastest() } else { 0.0 });
+        // At the start, the rate was lower before.
+        let rate = self.history.rate_over(if before.is_none() { SECOND } else { 2 * SECOND });
         self.cap = Some(before.unwrap_or(f64::INFINITY).min(BELOW * rate));
         let until = now + (2 * SECOND).max(6 * self.rtt());
         self.phase = Phase::Losing { loss, before, until };
@@ -427,15 +457,16 @@ impl PathCap {
         if now < until {
             return;
         }
-        self.is_policed = self.history.loss() < loss / 2.0;
+        // A cap that nobody has used has shown nothing.
+        let was_used = self.is_wanted() && self.history.rate_over(SECOND) > 0.0;
+        self.is_policed = was_used && self.history.loss() < loss / 2.0;
         if self.is_policed {
-            if before.is_none() {
-                self.step = FOUND_STEP;
-            }
             self.rest(now, if before.is_some() { POLICED_REST } else { SECOND });
             return;
         }
-        self.random_loss = loss;
+        if was_used {
+            self.random_loss = loss;
+        }
         self.cap = before;
         self.phase = match before {
             Some(_) => Phase::Resting { until: now + SECOND },
@@ -509,23 +540,30 @@ const FLOOR: f64 = 0.05;
 const FIRST_STEP: f64 = 0.005;
 const LAST_STEP: f64 = 0.12;
 const STEPS_OF_A_SIZE: u32 = 3;
-/// First step after the line's rate was found for the first time.
+/// First step after the line's rate was found for the first time, or was found to be less than [`MISTAKEN`] of what it was before: it may be
+/// more than that.
 const FOUND_STEP: f64 = 0.02;
+const MISTAKEN: f64 = 0.9;
 /// Time for which the background leaves the line as it is after a queue.
-const BACKGROUND_REST: Duration = Duration::from_secs(2);
+const BACKGROUND_REST: Duration = Duration::from_millis(1_250);
 /// The step of the background, as a part of the highest rate.
 const BACKGROUND_STEP: f64 = 0.1;
 /// Time after a step, besides a round trip, until its queue is seen.
 const AFTER_STEP: Duration = Duration::from_millis(150);
-/// Part of the cap that must be used before it is raised.
+/// Part of the cap that must be used before it is raised, and the same if a flow uses all of its share: the divider keeps a quarter above its
+/// rate free for a flow that something else limits.
 const USED: f64 = 0.92;
+const USED_BY_MOST: f64 = 0.75;
 /// Share of retransmitted bytes without a queue that is no reason to look for a policer, and the same once one was found.
 const FREE_LOSS: f64 = 0.01;
 const POLICED_LOSS: f64 = 0.005;
 /// Least bytes retransmitted in a second that say anything: about ten segments.
 const LEAST_LOST: f64 = 14_480.0;
-/// Time below a policer before the next step.
+/// Number of steps of a size below a policer, and the time before the first one.
+const POLICED_STEPS: u32 = 12;
 const POLICED_REST: Duration = Duration::from_secs(5);
+/// Time for which our legs hold their share by a cap.
+const HELD: Duration = Duration::from_secs(6);
 /// Time from sharing to the first attempt to empty the queue, and the longest time between two attempts.
 const FIRST_PATIENCE: Duration = Duration::from_secs(30);
 const LAST_PATIENCE: Duration = Duration::from_secs(240);

@@ -41,6 +41,8 @@ struct Sender {
     model: Model,
     is_ours: bool,
     is_on: bool,
+    /// The most that its reader takes, in bytes a step.
+    reader: f64,
     in_flight: f64,
     /// Bytes.
     window: f64,
@@ -67,6 +69,7 @@ impl Sender {
             model,
             is_ours,
             is_on: true,
+            reader: f64::INFINITY,
             in_flight: 0.0,
             window: 10.0 * MSS,
             threshold: f64::INFINITY,
@@ -202,7 +205,8 @@ impl World {
         }
         for index in 0..self.flows.len() {
             let flow = &self.flows[index];
-            let bytes = flow.sends(self.now, if flow.is_ours { share } else { f64::INFINITY }, self.rtt);
+            let cap = if flow.is_ours { share } else { f64::INFINITY };
+            let bytes = flow.sends(self.now, cap.min(flow.reader), self.rtt);
             if bytes <= 0.0 {
                 continue;
             }
@@ -284,6 +288,7 @@ impl Run {
 
     fn look(&mut self) {
         let mut look = PathLook { segment: MSS as u32, ..PathLook::default() };
+        let ours = self.world.flows.iter().filter(|flow| flow.is_ours && flow.is_on).count() as f64;
         for (flow, seen) in self.world.flows.iter().zip(&mut self.seen).filter(|(flow, _)| flow.is_ours) {
             let (delivered, lost) = (flow.delivered - seen.0, flow.retransmitted - seen.1);
             *seen = (flow.delivered, flow.retransmitted);
@@ -297,6 +302,8 @@ impl Run {
             look.delivered += delivered as u64;
             look.retransmitted += lost as u64;
             look.waiting += u32::from(flow.is_on);
+            let share = self.path.cap().map_or(f64::INFINITY, |cap| cap.0 as f64 / 8e3 / ours);
+            look.held += u32::from(flow.is_on && delivered >= 0.92 * share * self.every as f64);
         }
         let now = self.start + Duration::from_millis(self.world.now as u64);
         self.path.look(now, &look);
@@ -453,6 +460,33 @@ fn thin_traffic_says_nothing_about_the_line() {
         run.path.look(now(tenth), &PathLook { rtt, delivered: 100, active: 1, segment: 1448, ..PathLook::default() });
     }
     assert!(run.path.cap() >= before.map(|cap| Rate(cap.0 * 9 / 10)), "{:?} of {before:?}", run.path.cap());
+}
+
+/// The reader of one flow of eight is slow, so an eighth of the cap is never used.
+#[test]
+fn a_slow_reader_does_not_keep_the_cap_low() {
+    let mut run = eight();
+    run.world.flows[0].reader = 1e6 / 8e3;
+    run.world.rate = 400e6;
+    run.run(20.0);
+    assert!(run.used(30.0, 40.0) >= 0.9 && run.p99(30.0, 40.0) <= 20.0, "{}", run.used(30.0, 40.0));
+}
+
+/// A queue that others fill for an hour leaves the background its floor.
+#[test]
+fn the_floor_of_the_background_stays() {
+    let mut run = Run::new(World::new(200.0, 63, 2e6, 8, Model::Bbr));
+    run.path.set_background(true, run.start);
+    run.run(20.0);
+    let floor = |path: &PathCap| path.background().map_or(0, |Rate(floor)| floor);
+    let (before, segment) = (floor(&run.path), MSS as u32);
+    for tenth in 0..36_000_u64 {
+        // It is never steady, and never empty.
+        let rtt = Some(Duration::from_millis(100 + tenth % 40 * 2));
+        let look = PathLook { rtt, delivered: 120_000, active: 8, waiting: 8, segment, ..PathLook::default() };
+        run.path.look(run.start + Duration::from_millis(20_000 + 100 * tenth), &look);
+    }
+    assert!(floor(&run.path) * 10 >= before * 9 && before >= 9_000_000, "{before}: {}", floor(&run.path));
 }
 
 #[test]

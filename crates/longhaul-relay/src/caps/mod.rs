@@ -107,7 +107,7 @@ impl Governor {
 
     /// Returns the paths whose caps are found by themselves.
     pub(super) fn paths(&self) -> Vec<PathView> {
-        lock(&self.shared.paths).clone()
+        lock(&self.shared.paths).iter().filter(|path| path.used.elapsed() <= paths::KEPT).cloned().collect()
     }
 
     /// Gives `flow`, both of whose legs are connected, its first share.

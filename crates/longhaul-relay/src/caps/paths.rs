@@ -22,7 +22,8 @@ pub(super) struct Paths {
     slots: Vec<Option<Path>>,
     indices: HashMap<IpAddr, usize>,
     looked: Option<Instant>,
-    logged: Option<Instant>,
+    /// Index of the path of the last log line.
+    logged: usize,
 }
 
 /// The WAN legs that send to one address.
@@ -32,9 +33,14 @@ struct Path {
     cap: PathCap,
     /// The legs that have moved bytes since the last look.
     moved: Vec<Moved>,
+    /// Bytes of flows that have ended since the last look.
+    ended: u64,
     flows: u32,
     in_background: u32,
     waiting: u32,
+    held: u32,
+    /// Time when a flow that is not in the background last moved.
+    foreground: Option<Instant>,
     /// Time of the last look at which it had a flow.
     used: Instant,
     /// The state in the log.
@@ -50,6 +56,7 @@ struct Moved {
     delivered: u64,
     retransmitted: u64,
     segment: u32,
+    is_waiting: bool,
 }
 
 /// The sink of a direction of a flow.
@@ -67,7 +74,8 @@ pub(super) enum Sink {
 /// The totals of a WAN leg at the last look.
 #[derive(Debug)]
 pub(super) struct WanSink {
-    acked: u64,
+    /// Payload bytes that have arrived: acknowledged, or reported by SACK.
+    arrived: u64,
     retransmitted: u64,
     sent: u64,
     /// Whether something was not acknowledged.
@@ -97,6 +105,8 @@ pub struct PathView {
     pub since: Instant,
     /// Number of flows.
     pub flows: u32,
+    /// Time of the last look at which it had one. Without flows, nobody looks.
+    pub used: Instant,
 }
 
 impl Paths {
@@ -107,7 +117,7 @@ impl Paths {
         if is_due {
             self.looked = Some(now);
             for path in self.slots.iter_mut().flatten() {
-                (path.flows, path.in_background, path.waiting) = (0, 0, 0);
+                (path.flows, path.in_background, path.waiting, path.held) = (0, 0, 0, 0);
                 path.moved.clear();
             }
         }
@@ -120,7 +130,7 @@ impl Paths {
             Sink::Lan => return,
             Sink::New => match self.find(flow, leg, now) {
                 Some(Some(path)) => {
-                    *sink = Sink::Wan(WanSink { acked: 0, retransmitted: 0, sent: 0, is_open: true, before: None });
+                    *sink = Sink::Wan(WanSink { arrived: 0, retransmitted: 0, sent: 0, is_open: true, before: None });
                     member.set_path(Some(path));
                     path
                 }
@@ -140,30 +150,35 @@ impl Paths {
         path.flows += 1;
         path.in_background += u32::from(member.is_background());
         path.waiting += u32::from(member.is_waiting());
+        path.held += u32::from(member.is_held());
         if member.sent() == of.sent && !of.is_open && !member.is_waiting() {
             return;
         }
         let Some(stream) = flow.stream(leg) else { return };
         let Ok(info) = TcpInfo::of(stream.as_fd()) else { return };
         // The first look at a leg that is not new has the bytes of the time before it.
-        let is_first = of.sent == 0 && of.acked == 0 && flow.began.elapsed() > 2 * SELDOM;
-        let (delivered, retransmitted) =
-            (info.bytes_acked.saturating_sub(of.acked), info.bytes_retrans.saturating_sub(of.retransmitted));
-        (of.acked, of.retransmitted, of.sent) = (info.bytes_acked, info.bytes_retrans, member.sent());
-        of.is_open = info.unacked_segments > 0;
+        let is_first = of.sent == 0 && of.arrived == 0 && flow.began.elapsed() > 2 * SELDOM;
+        let moved = of.follow(&info, member);
+        path.moved.extend(moved.filter(|_| !is_first));
         let needs_cubic = path.cap.needs_cubic();
         if needs_cubic || of.before.is_some() {
             of.switch(flow, leg, needs_cubic, stream.as_fd());
         }
-        if delivered > 0 && !is_first {
-            path.moved.push(Moved {
-                rtt: info.rtt,
-                deviation: info.rtt_var,
-                least_rtt: info.min_rtt,
-                delivered,
-                retransmitted,
-                segment: info.snd_mss,
-            });
+        if !member.is_background() {
+            path.foreground = Some(now);
+        }
+    }
+
+    /// Counts the bytes of one direction of `flow`, which has ended, that no look has seen. Without them, short flows would seem to carry
+    /// half of what they do.
+    pub(super) fn end(&mut self, flow: &Flow, leg: Leg, member: &Member, sink: &Sink) {
+        let (index, seen) = match sink {
+            Sink::Lan => return,
+            Sink::New => (address_of(flow, leg).and_then(|address| self.indices.get(&address).copied()), 0),
+            Sink::Wan(of) => (member.path(), of.arrived),
+        };
+        if let Some(Some(path)) = index.and_then(|index| self.slots.get_mut(index)) {
+            path.ended += member.sent().saturating_sub(seen);
         }
     }
 
@@ -182,6 +197,11 @@ impl Paths {
             return Some(None);
         }
         if let Some(index) = self.indices.get(&address) {
+            // Nobody looks while there is no flow. What was seen long ago holds no more.
+            let path = self.slots[*index].as_mut().filter(|path| now.saturating_duration_since(path.used) > KEPT);
+            if let Some(path) = path {
+                *path = Path::begin(address, now);
+            }
             return Some(Some(*index));
         }
         let free = self.slots.iter().position(Option::is_none);
@@ -192,16 +212,7 @@ impl Paths {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        self.slots[index] = Some(Path {
-            address,
-            cap: PathCap::begin(now),
-            moved: Vec::new(),
-            flows: 0,
-            in_background: 0,
-            waiting: 0,
-            used: now,
-            told: PathState::Searching,
-        });
+        self.slots[index] = Some(Path::begin(address, now));
         self.indices.insert(address, index);
         Some(Some(index))
     }
@@ -216,29 +227,33 @@ impl Paths {
                 divider.set_path(index, None, None);
                 continue;
             }
-            path.cap.set_background(path.flows > 0 && path.in_background == path.flows, now);
+            if path.flows > 0 {
+                let lasts = |last| now.saturating_duration_since(last) < FOREGROUND_LASTS;
+                path.cap.set_background(path.in_background > 0 && !path.foreground.is_some_and(lasts), now);
+            }
             path.cap.look(now, &path.summary());
+            path.ended = 0;
             divider.set_path(index, path.cap.cap(), path.cap.background());
         }
-        self.tell(now);
     }
 
-    /// Writes a line about a path whose state has changed, at most one a second.
-    fn tell(&mut self, now: Instant) {
-        if self.logged.is_some_and(|last| now.saturating_duration_since(last) < Duration::from_secs(1)) {
-            return;
-        }
-        for path in self.slots.iter_mut().flatten() {
-            let (state, _) = path.cap.state();
-            if std::mem::replace(&mut path.told, state) != state {
-                let view = path.view("");
-                let cap = view.cap.map(tracing::field::display);
-                let queue_ms = view.queue.map(|queue| queue.as_secs_f64() * 1e3);
-                info!(path = %path.address, state = state.name(), cap, rate = %view.rate, queue_ms, "the cap of a path has changed its state");
-                self.logged = Some(now);
-                return;
-            }
-        }
+    /// Writes a line about a path whose state has changed, of all such paths by turns. Says whether it has written one.
+    pub(super) fn tell(&mut self, way: &'static str, now: Instant) -> bool {
+        let count = self.slots.len();
+        let Some(index) = (1..=count)
+            .map(|step| (self.logged + step) % count)
+            .find(|index| self.slots[*index].as_ref().is_some_and(|path| path.told != path.cap.state().0))
+        else {
+            return false;
+        };
+        self.logged = index;
+        let Some(path) = &mut self.slots[index] else { return false };
+        let view = path.view(way, now);
+        path.told = view.state;
+        let (state, cap) = (view.state.name(), view.cap.map(tracing::field::display));
+        let queue_ms = view.queue.map(|queue| queue.as_secs_f64() * 1e3);
+        info!(path = %path.address, direction = way, state, cap, rate = %view.rate, queue_ms, "the cap of a path has changed its state");
+        true
     }
 
     /// Lets the next look be due at once.
@@ -247,8 +262,8 @@ impl Paths {
     }
 
     /// Returns the paths, for views. `way` is the way of the flows.
-    pub(super) fn views(&self, way: &'static str) -> impl Iterator<Item = PathView> {
-        self.slots.iter().flatten().map(move |path| path.view(way))
+    pub(super) fn views(&self, way: &'static str, now: Instant) -> impl Iterator<Item = PathView> {
+        self.slots.iter().flatten().map(move |path| path.view(way, now))
     }
 
     /// Returns the addresses of the paths with their indices.
@@ -258,28 +273,47 @@ impl Paths {
 }
 
 impl Path {
+    fn begin(address: IpAddr, now: Instant) -> Path {
+        Path {
+            address,
+            cap: PathCap::begin(now),
+            moved: Vec::new(),
+            ended: 0,
+            flows: 0,
+            in_background: 0,
+            waiting: 0,
+            held: 0,
+            foreground: None,
+            used: now,
+            told: PathState::Searching,
+        }
+    }
+
     fn summary(&self) -> PathLook {
         let sum = |of: fn(&Moved) -> u64| self.moved.iter().map(of).sum::<u64>();
         let delivered = sum(|moved| moved.delivered);
         let mean = delivered / self.moved.len().max(1) as u64;
-        // The smoothed time of a leg with few bytes is an old one.
-        let busy = self.moved.iter().filter(|moved| moved.delivered * 4 >= mean && !moved.rtt.is_zero());
+        // The smoothed time of a leg with few bytes is an old one, and has the 40 ms for which the peer delays an acknowledgement.
+        let is_bulk = |moved: &&Moved| moved.is_waiting || moved.delivered >= 2 * u64::from(moved.segment);
+        let busy =
+            self.moved.iter().filter(|moved| moved.delivered * 4 >= mean && !moved.rtt.is_zero()).filter(is_bulk);
         let least = busy.min_by_key(|moved| moved.rtt);
         PathLook {
             rtt: least.map(|moved| moved.rtt),
             deviation: least.map(|moved| moved.deviation).unwrap_or_default(),
             least_rtt: self.moved.iter().map(|moved| moved.least_rtt).filter(|rtt| !rtt.is_zero()).min(),
-            delivered,
+            delivered: delivered + self.ended,
             retransmitted: sum(|moved| moved.retransmitted),
             active: self.moved.len() as u32,
             waiting: self.waiting,
+            held: self.held,
             segment: self.moved.iter().map(|moved| moved.segment).max().unwrap_or(1_448),
         }
     }
 
-    fn view(&self, way: &'static str) -> PathView {
+    fn view(&self, way: &'static str, now: Instant) -> PathView {
         let (state, since) = self.cap.state();
-        let queue = self.cap.queue();
+        let queue = self.cap.queue(now);
         PathView {
             address: self.address,
             way,
@@ -290,6 +324,7 @@ impl Path {
             state,
             since,
             flows: self.flows,
+            used: self.used,
         }
     }
 }
@@ -304,6 +339,25 @@ impl Sink {
 }
 
 impl WanSink {
+    /// Takes the totals of `info`. Returns what has moved since the last look; `None` if nothing has arrived.
+    fn follow(&mut self, info: &TcpInfo, member: &Member) -> Option<Moved> {
+        // A lost segment holds up the acknowledgement of those behind it, but not their SACK.
+        let sacked = u64::from(info.sacked_segments) * u64::from(info.snd_mss);
+        let arrived = (info.bytes_acked + sacked).max(self.arrived);
+        let moved = Moved {
+            rtt: info.rtt,
+            deviation: info.rtt_var,
+            least_rtt: info.min_rtt,
+            delivered: arrived - self.arrived,
+            retransmitted: info.bytes_retrans.saturating_sub(self.retransmitted),
+            segment: info.snd_mss,
+            is_waiting: member.is_waiting(),
+        };
+        (self.arrived, self.retransmitted, self.sent) = (arrived, info.bytes_retrans, member.sent());
+        self.is_open = info.unacked_segments > 0;
+        (moved.delivered > 0).then_some(moved)
+    }
+
     /// Gives the leg CUBIC, or the congestion control that it had. A leg with one of the user's keeps it.
     fn switch(&mut self, flow: &Flow, leg: Leg, needs_cubic: bool, socket: std::os::fd::BorrowedFd<'_>) {
         let asked = flow.tunnel.options(leg).find(options::key::CONGESTION).map(|setting| &setting.value);
@@ -316,8 +370,10 @@ impl WanSink {
             if now != CUBIC && sockopt::set_congestion(socket, CUBIC).is_ok() {
                 self.before = Some(now);
             }
-        } else if let Some(before) = self.before.take().filter(|_| now == CUBIC) {
-            let _ = sockopt::set_congestion(socket, &before);
+        } else if now != CUBIC
+            || self.before.as_ref().is_some_and(|before| sockopt::set_congestion(socket, before).is_ok())
+        {
+            self.before = None;
         }
     }
 }
@@ -351,6 +407,8 @@ const EVERY: Duration = Duration::from_millis(90);
 const SELDOM: Duration = Duration::from_millis(240);
 const MANY_FLOWS: usize = 1_000;
 /// Time for which the cap of a path without flows is kept.
-const KEPT: Duration = Duration::from_secs(300);
+pub(super) const KEPT: Duration = Duration::from_secs(300);
+/// Time for which a path counts as used by others than the background after such a flow has moved.
+const FOREGROUND_LASTS: Duration = Duration::from_secs(10);
 /// Maximum number of paths. A leg beyond has no cap of its own.
 const MAX_PATHS: usize = 1_024;

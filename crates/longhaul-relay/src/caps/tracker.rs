@@ -35,6 +35,8 @@ pub(super) struct Tracker {
     /// The paths of each direction, and whether they have caps now.
     paths: [Paths; 2],
     is_auto: bool,
+    /// Time of the last log line about a path.
+    logged: Option<Instant>,
     /// Time of the last division.
     divided: Instant,
     /// Time when a byte was last seen to move.
@@ -66,6 +68,7 @@ impl Tracker {
             sinks: [Vec::new(), Vec::new()],
             paths: Default::default(),
             is_auto: false,
+            logged: None,
             divided: now,
             moved: now,
         }
@@ -258,19 +261,27 @@ impl Tracker {
             paths.decide(&mut dividers[direction], now);
         }
         if has_looked {
-            let views = paths.iter().zip(WAYS).flat_map(|(paths, way)| paths.views(way));
-            *lock(&self.shared.paths) = views.collect();
+            self.show_paths(now);
+        }
+    }
+
+    /// Publishes the paths for views, and writes a log line if one has changed its state, at most one a second.
+    fn show_paths(&mut self, now: Instant) {
+        let views = self.paths.iter().zip(WAYS).flat_map(|(paths, way)| paths.views(way, now));
+        *lock(&self.shared.paths) = views.collect();
+        if self.logged.is_none_or(|last| now.saturating_duration_since(last) >= Duration::from_secs(1))
+            && self.paths.iter_mut().zip(WAYS).any(|(paths, way)| paths.tell(way, now))
+        {
+            self.logged = Some(now);
         }
     }
 
     fn remove(&mut self, index: usize) {
         let flow = self.flows.swap_remove(index);
         self.numbers.remove(&flow.number);
-        for members in &mut self.members {
-            members.swap_remove(index);
-        }
-        for sinks in &mut self.sinks {
-            sinks.swap_remove(index);
+        for (direction, (members, sinks)) in self.members.iter_mut().zip(&mut self.sinks).enumerate() {
+            let (member, sink) = (members.swap_remove(index), sinks.swap_remove(index));
+            self.paths[direction].end(&flow, sink_of(&flow, direction), &member, &sink);
         }
     }
 

@@ -6,8 +6,8 @@
 //!   RST   does a reset of the same flow come right after it, and not before?
 //! ```
 //! Each end is sent after a random time. Many clients that close without a byte may still look like the FIN, and so that alone is a
-//! doubt. Only five resets in a row are a proof, because a client may imitate one. A test sends no byte: a final host gets FIN, as from a
-//! client that gives up, and RST behind that only if it has not answered and another flow ended meanwhile.
+//! doubt. Only five resets in a row are a proof, because a client may imitate one. A test sends no byte but the PROXY header of its tunnel: a
+//! final host gets FIN, as from a client that gives up, and RST behind that only if it has not answered and another flow ended meanwhile.
 
 use crate::leg::closing::linger_off;
 use crate::leg::stream::Stream;
@@ -110,8 +110,9 @@ fn note_answered(relay: &Relay, tunnel: &ServedTunnel, tested: IpAddr) -> bool {
 /// so it is tested without them, and is over soon after it was mended.
 async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut from: IpAddr) {
     let loops = tunnel.loops.clone();
-    // A reload may change how it dials.
-    let served = || relay.tunnels.list().iter().find(|served| Arc::ptr_eq(&served.loops, &loops)).cloned();
+    // A reload may change how it dials. A tunnel that was closed gets no flow.
+    let is_it = |served: &&Arc<ServedTunnel>| Arc::ptr_eq(&served.loops, &loops) && served.listens();
+    let served = || relay.tunnels.list().iter().find(is_it).cloned();
     let watch_says = |says: fn(&Watch, IpAddr, Instant) -> bool, from| {
         loops.suspecting().is_some_and(|watch| says(&watch, from, Instant::now()))
     };
@@ -173,6 +174,9 @@ async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: Sock
     let (mut series, mut found, mut source) = (Series::default(), Tested::Unclear, from);
     let (mut patience, mut comes_in, mut was_found) = (MIN_WAIT, Duration::ZERO, false);
     for _ in 0..TRIES {
+        if !relay.tunnels.list().iter().any(|served| std::ptr::eq(Arc::as_ptr(served), tunnel)) {
+            break;
+        }
         // What only FIN has shown ends with the flows that showed it.
         if found == Tested::Back(Sign::Returns) && !are_unanswered(relay, tunnel, source) {
             break;
@@ -269,7 +273,8 @@ async fn returns(
         if !silent.within(late, || flows().iter().any(has_ended)).await? {
             return Err(Tested::Gone);
         }
-        *comes_in = came.elapsed().saturating_sub(patience);
+        // Clients of a server that hangs end their flows, too: no loop delays a flow for longer than this.
+        *comes_in = came.elapsed().saturating_sub(patience).min(2 * loops::delay(true, u64::MAX));
         silent.reset();
         return Ok(None);
     };

@@ -5,9 +5,10 @@ use super::snapshot::{FlowState, PathOfWan, Snapshot};
 use crate::figures;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
-use longhaul_core::caps::{Bandwidth, InForce, Share};
+use longhaul_core::caps::{Bandwidth, InForce, Share, rate_in_words};
 use longhaul_relay::{CapsNow, LegState, PathView, TunnelView, lock};
 use longhaul_units::Rate;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -42,22 +43,23 @@ pub(super) fn fill(
         let view =
             views.binary_search_by(|view| view.settings.name.cmp(&flow.tunnel)).ok().map(|at| &*views[at].settings);
         let rates = lock(curves).of_flow(flow.flow);
-        flow.cap = of_flow(flow, view, caps, rates).map(|force| force.to_string());
+        let paths = if is_auto { paths } else { &[] };
+        flow.cap = of_flow(flow, view, (caps, paths), rates).map(|force| force.to_string());
     }
 }
 
 /// Returns the state of a path at the time `now`, in seconds since 1970.
 fn of_path(path: &PathView, now: f64) -> PathOfWan {
-    let PathView { address, way, cap, rate, queue, least_rtt, state, since, flows } = path;
+    let PathView { address, way, cap, rate, queue, least_rtt, state, since, flows, .. } = path;
     let lasted = since.elapsed().as_secs_f64();
     let milliseconds = |time: &Duration| (time.as_secs_f64() * 1e5).round() / 100.0;
     let (queue_ms, least_rtt_ms) = (queue.as_ref().map(milliseconds), least_rtt.as_ref().map(milliseconds));
     let cap_text = cap.map_or("no cap".into(), |cap| InForce::fixed(cap, None).to_string());
     let waits = queue_ms.zip(least_rtt_ms).map(|(queue, rtt)| format!("; queue {queue:.1} ms above {rtt:.1} ms"));
     let says = format!(
-        "path to {address}, {way}: {}, {cap_text}, {}bit/s now{}; for {}",
+        "path to {address}, {way}: {}, {cap_text}, {} now{}; for {}",
         state.name(),
-        figures::rate(rate.0 as f64),
+        rate_in_words(*rate),
         waits.unwrap_or_default(),
         figures::age(lasted)
     );
@@ -76,10 +78,25 @@ fn of_path(path: &PathView, now: f64) -> PathOfWan {
 }
 
 /// Returns the cap of the direction of a flow that uses most of its own.
-fn of_flow(flow: &FlowState, tunnel: Option<&Tunnel>, caps: &CapsNow, rates: Option<[f64; 2]>) -> Option<InForce> {
+fn of_flow(
+    flow: &FlowState,
+    tunnel: Option<&Tunnel>,
+    (caps, paths): (&CapsNow, &[PathView]),
+    rates: Option<[f64; 2]>,
+) -> Option<InForce> {
     let way = |leg: Leg, state: &Option<LegState>, way: usize| {
         let cap = Rate(state.as_ref()?.cap_bits_per_second?);
-        Some(InForce { used: rates.map(|rates| rates[way]), ..of_leg(cap, leg, tunnel, caps) })
+        let peer = match leg {
+            Leg::Dial => flow.next_hop_address.map(|address| address.ip()),
+            Leg::Accept => {
+                flow.proxy.as_ref().unwrap_or(&flow.peer).parse().ok().map(|address: SocketAddr| address.ip())
+            }
+        };
+        let is_its = |path: &&PathView| {
+            path.way == ["up", "down"][way] && Some(path.address) == peer.map(|ip| ip.to_canonical())
+        };
+        let of_path = paths.iter().find(is_its).and_then(|path| path.cap);
+        Some(InForce { used: rates.map(|rates| rates[way]), ..of_leg(cap, leg, tunnel, (caps, of_path)) })
     };
     let part = |force: &InForce| {
         let cap = force.share.map(|share| share.rate).or(force.rate).map_or(1.0, |Rate(cap)| cap as f64);
@@ -90,8 +107,8 @@ fn of_flow(flow: &FlowState, tunnel: Option<&Tunnel>, caps: &CapsNow, rates: Opt
     ways.into_iter().flatten().reduce(|one, other| if part(&other) > part(&one) { other } else { one })
 }
 
-/// Returns where the limit `cap` of `leg` comes from: an option, a key, or a share of a cap.
-fn of_leg(cap: Rate, leg: Leg, tunnel: Option<&Tunnel>, caps: &CapsNow) -> InForce {
+/// Returns where the limit `cap` of `leg` comes from: an option, a key, or a share of a cap, such as that of its path.
+fn of_leg(cap: Rate, leg: Leg, tunnel: Option<&Tunnel>, (caps, of_path): (&CapsNow, Option<Rate>)) -> InForce {
     // The kernel counts whole bytes.
     let is_it = |rate: &Rate| rate.bytes_per_second() == cap.bytes_per_second();
     if tunnel.and_then(|tunnel| tunnel.options(leg).max_pacing_rate()).as_ref().is_some_and(is_it) {
@@ -106,7 +123,8 @@ fn of_leg(cap: Rate, leg: Leg, tunnel: Option<&Tunnel>, caps: &CapsNow) -> InFor
         let force = bandwidth.in_force(caps.day, caps.minute)?;
         Some((force.rate?, of, force))
     });
-    match in_force.min_by_key(|(rate, ..)| *rate) {
+    let of_path = of_path.map(|rate| (rate, "the path", InForce::fixed(rate, None)));
+    match in_force.chain(of_path).min_by_key(|(rate, ..)| *rate) {
         // While a flow has unused shares of others to make up for, its limit is above the cap.
         Some((rate, of, force)) => InForce { share: Some(Share { rate: cap.min(rate), of }), ..force },
         None => InForce::fixed(cap, None),
@@ -136,7 +154,7 @@ mod tests {
         let leg = |cap| Some(LegState { cap_bits_per_second: Some(cap), ..LegState::default() });
         let flow = |up, down| FlowState { dial: leg(up), accept: leg(down), ..FlowState::default() };
         let said = |flow: &FlowState, caps: &CapsNow, rates| {
-            of_flow(flow, Some(&tunnel), caps, Some(rates)).unwrap().to_string()
+            of_flow(flow, Some(&tunnel), (caps, &[]), Some(rates)).unwrap().to_string()
         };
         let by_option = flow(8_000_000, 30_000_000);
         assert_eq!(said(&by_option, &caps, [4e6, 1e6]), "cap 8 Mbit/s by max-pacing-rate; 50 % used");
@@ -147,7 +165,7 @@ mod tests {
         let above = flow(300_000_000, 300_000_000);
         assert_eq!(said(&above, &caps, [5e7, 0.0]), "cap 100 Mbit/s of the daemon's 100 Mbit/s; 50 % used");
         let none = CapsNow { all: Bandwidth::default(), ..caps };
-        assert_eq!(of_flow(&above, None, &none, None).unwrap().to_string(), "cap 300 Mbit/s");
-        assert_eq!(of_flow(&FlowState::default(), Some(&tunnel), &none, None), None);
+        assert_eq!(of_flow(&above, None, (&none, &[]), None).unwrap().to_string(), "cap 300 Mbit/s");
+        assert_eq!(of_flow(&FlowState::default(), Some(&tunnel), (&none, &[]), None), None);
     }
 }
