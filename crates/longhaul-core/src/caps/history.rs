@@ -22,6 +22,8 @@ pub struct PathLook {
     pub waiting: u32,
     /// Number of those that the cap limits: they have sent their whole share.
     pub held: u32,
+    /// Number of legs that have moved bytes and have more to send, without those in the background.
+    pub rivals: u32,
     /// Payload bytes of a full segment.
     pub segment: u32,
 }

@@ -23,7 +23,8 @@ pub enum PathState {
     Searching,
     /// A cap keeps the queue short.
     ShortQueue,
-    /// Another program fills the queue: no cap, and a congestion control that gets a fair share.
+    /// Another program fills the queue: the cap is a fair share for some seconds, and then there is none, and a congestion control that gets
+    /// a fair share.
     Sharing,
     /// The flows are all in the background, and leave the line to others.
     Background,
@@ -44,6 +45,8 @@ pub struct PathCap {
     cap: Option<f64>,
     /// Number of legs whose bytes waited at the last look.
     waiting: u32,
+    /// Number of those, without the background, that were acknowledged.
+    rivals: u32,
     /// Whether a flow used all of its share of the cap at the last look, and wanted more.
     is_held: bool,
     /// The queue that did not become shorter in the last attempt, although it was steady.
@@ -139,6 +142,7 @@ impl PathCap {
             highest: 0.0,
             cap: None,
             waiting: 0,
+            rivals: 0,
             is_held: false,
             steady: None,
             short_since: None,
@@ -179,8 +183,8 @@ impl PathCap {
         Some((self.base.rtt?, self.queued()?)).filter(|_| is_fresh)
     }
 
-    /// Returns the least cap of the flows in the background together, beside others. While another program fills the queue, they have that
-    /// alone. `None` before a rate was seen.
+    /// Returns the least cap of the flows in the background together, beside others. While another program fills the queue, and there is no
+    /// cap, they have that alone. `None` before a rate was seen.
     pub fn background(&self) -> Option<Rate> {
         (self.highest > 0.0 && self.cap.is_some() || self.state == PathState::Sharing)
             .then_some(Rate((FLOOR * self.highest) as u64))
@@ -237,7 +241,7 @@ impl PathCap {
         self.short_since = None;
         match self.phase {
             // Nobody has seen whether another program fills it.
-            Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now, true),
+            Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now, 0.0),
             Phase::Draining(draining) => self.drained(now, draining),
             _ => {}
         }
@@ -247,17 +251,17 @@ impl PathCap {
     fn remember(&mut self, now: Instant, look: &PathLook) {
         self.history.add(now, look);
         let is_short = matches!(self.phase, Phase::Resting { .. } | Phase::Raising { .. });
-        // What we yield to others does not show that the path has become slower.
-        let kept = if is_short || matches!(self.phase, Phase::Searching) { KEPT_OF_HIGHEST } else { 1.0 };
         self.base.see(
             look.rtt.into_iter().chain(look.least_rtt.filter(|_| self.base.rtt.is_none())).min(),
             is_short,
             now,
         );
-        (self.waiting, self.is_held) = (look.waiting, look.held > 0);
+        (self.waiting, self.rivals, self.is_held) = (look.waiting, look.rivals, look.held > 0);
         let (delivered, _, elapsed) = self.history.over(SECOND);
         let rate = if elapsed >= LEAST_SECOND { delivered * 8.0 / elapsed } else { 0.0 };
-        self.highest = rate.max(self.highest * kept);
+        // What the background yields to others does not show that the path has become slower.
+        let yields = self.is_background && matches!(self.phase, Phase::Draining(_)) && rate >= 0.8 * self.floor();
+        self.highest = rate.max(self.highest * if yields { 1.0 } else { KEPT_OF_HIGHEST });
     }
 
     /// Returns the time that a packet waits in the queue: the least of the last two looks, because one may be disturbed.
@@ -370,7 +374,7 @@ impl PathCap {
         }
         let is_taken = self.declines.count >= MANY_DECLINES && self.line < TAKEN * self.declines.from;
         if is_taken && !self.is_background {
-            return self.share(now, false);
+            return self.share(now, self.declines.from);
         }
         self.rest(now, if self.is_background { BACKGROUND_REST } else { SECOND });
     }
@@ -396,20 +400,25 @@ impl PathCap {
             let cap = self.cap.unwrap_or(self.line) * YIELDED;
             self.line = cap.max(self.floor()) / BELOW;
             self.cap = Some(cap.max(self.floor()));
-            let shows_line = draining.since;
-            self.phase = Phase::Draining(Draining { at: now, least: Duration::MAX, shows_line, ..draining });
+            let (shows_line, is_attempt) = (draining.since, false);
+            self.phase =
+                Phase::Draining(Draining { at: now, least: Duration::MAX, shows_line, is_attempt, ..draining });
         } else {
-            self.share(now, draining.is_attempt);
+            let had = if draining.is_attempt { 0.0 } else { self.declines.from.max(draining.before) };
+            self.share(now, had);
         }
     }
 
-    /// Shares the line with another program. Our legs had all of it, and have yielded more than a fair share while that was found out. CUBIC
-    /// takes half a minute to take it back, so what each of them would have beside one more is their cap first, with BBR.
-    fn share(&mut self, now: Instant, was_shared: bool) {
-        let fair = self.declines.from * f64::from(self.waiting) / (f64::from(self.waiting) + 1.0);
-        let is_held = !was_shared && fair > 0.0;
+    /// Shares the line with another program. Our legs `had` so much of it, or 0 if they did not have it alone, and have yielded more than a
+    /// fair share while that was found out. CUBIC takes half a minute to take it back, so what each of them would have beside one more is
+    /// their cap first, with BBR.
+    fn share(&mut self, now: Instant, had: f64) {
+        let fair = had * f64::from(self.rivals) / (f64::from(self.rivals) + 1.0);
+        let is_held = fair > 0.0;
         self.cap = is_held.then_some(fair);
-        self.phase = Phase::Sharing { until: now + self.patience, held: if is_held { now + HELD } else { now } };
+        // The background has nothing to lose by an attempt.
+        let until = now + if self.is_background { SECOND } else { self.patience };
+        self.phase = Phase::Sharing { until, held: if is_held { now + HELD } else { now } };
         self.patience = (2 * self.patience).min(LAST_PATIENCE);
         self.declines = Declines::default();
     }

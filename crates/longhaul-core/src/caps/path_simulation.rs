@@ -302,6 +302,7 @@ impl Run {
             look.delivered += delivered as u64;
             look.retransmitted += lost as u64;
             look.waiting += u32::from(flow.is_on);
+            look.rivals += u32::from(flow.is_on && delivered > 0.0);
             let share = self.path.cap().map_or(f64::INFINITY, |cap| cap.0 as f64 / 8e3 / ours);
             look.held += u32::from(flow.is_on && delivered >= 0.92 * share * self.every as f64);
         }

@@ -91,7 +91,7 @@ impl Frames {
 }
 
 /// Sizes of buffers in bytes: an acknowledgement, a segment of an Ethernet, and up to the largest frame of a device, so that a buffer with
-/// data is half full or more.
+/// full segments is half full or more.
 const SIZES: [usize; 7] = [256, 2048, 4096, 8192, 16_384, 32_768, FRAME_MAX];
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! [`longhaul_core::caps::PathCap`] decides on each cap. A look at a leg is one TCP_INFO, and a leg that does not move costs none.
 
 use crate::live::flow::Flow;
+use crate::live::how::How;
 use longhaul_config::options::{self, Leg, Value};
 use longhaul_core::caps::{Divider, Member, PathCap, PathLook, PathState};
 use longhaul_core::path::CUBIC;
@@ -57,6 +58,7 @@ struct Moved {
     retransmitted: u64,
     segment: u32,
     is_waiting: bool,
+    is_background: bool,
 }
 
 /// The sink of a direction of a flow.
@@ -159,21 +161,24 @@ impl Paths {
         // The first look at a leg that is not new has the bytes of the time before it.
         let is_first = of.sent == 0 && of.arrived == 0 && flow.began.elapsed() > 2 * SELDOM;
         let moved = of.follow(&info, member);
+        if moved.is_some() && !member.is_background() {
+            path.foreground = Some(now);
+        }
         path.moved.extend(moved.filter(|_| !is_first));
         let needs_cubic = path.cap.needs_cubic();
         if needs_cubic || of.before.is_some() {
             of.switch(flow, leg, needs_cubic, stream.as_fd());
         }
-        if !member.is_background() {
-            path.foreground = Some(now);
-        }
     }
 
     /// Counts the bytes of one direction of `flow`, which has ended, that no look has seen. Without them, short flows would seem to carry
-    /// half of what they do.
+    /// half of what they do. Of a flow that was reset, nobody knows how many have arrived.
     pub(super) fn end(&mut self, flow: &Flow, leg: Leg, member: &Member, sink: &Sink) {
+        let is_short = flow.began.elapsed() < SHORT;
         let (index, seen) = match sink {
+            _ if flow.how() != Some(How::Finished) => return,
             Sink::Lan => return,
+            Sink::New if !is_short => return,
             Sink::New => (address_of(flow, leg).and_then(|address| self.indices.get(&address).copied()), 0),
             Sink::Wan(of) => (member.path(), of.arrived),
         };
@@ -307,6 +312,7 @@ impl Path {
             active: self.moved.len() as u32,
             waiting: self.waiting,
             held: self.held,
+            rivals: self.moved.iter().filter(|moved| moved.is_waiting && !moved.is_background).count() as u32,
             segment: self.moved.iter().map(|moved| moved.segment).max().unwrap_or(1_448),
         }
     }
@@ -352,6 +358,7 @@ impl WanSink {
             retransmitted: info.bytes_retrans.saturating_sub(self.retransmitted),
             segment: info.snd_mss,
             is_waiting: member.is_waiting(),
+            is_background: member.is_background(),
         };
         (self.arrived, self.retransmitted, self.sent) = (arrived, info.bytes_retrans, member.sent());
         self.is_open = info.unacked_segments > 0;
@@ -405,7 +412,9 @@ const WAN_RTT: Duration = Duration::from_millis(5);
 /// Interval of the looks, and the same with more than [`MANY_FLOWS`].
 const EVERY: Duration = Duration::from_millis(90);
 const SELDOM: Duration = Duration::from_millis(240);
-const MANY_FLOWS: usize = 1_000;
+pub(super) const MANY_FLOWS: usize = 1_000;
+/// Age below which a flow that ends may have begun since the last look.
+const SHORT: Duration = Duration::from_secs(1);
 /// Time for which the cap of a path without flows is kept.
 pub(super) const KEPT: Duration = Duration::from_secs(300);
 /// Time for which a path counts as used by others than the background after such a flow has moved.

@@ -1,7 +1,7 @@
 //! Finds out whether a tunnel's flows come back to it through another relay. [`longhaul_core::loops`] decides.
 //!
 //! ```text
-//! a test  connects to the next hop as a dial does, and sends no byte: does a flow without a byte come?
+//! a test  connects to the next hop as a dial does, and sends nothing: does a flow without a byte come?
 //!   FIN   does the FIN of that flow come right after it, and not before?
 //!   RST   does a reset of the same flow come right after it, and not before?
 //! ```
@@ -110,9 +110,8 @@ fn note_answered(relay: &Relay, tunnel: &ServedTunnel, tested: IpAddr) -> bool {
 /// so it is tested without them, and is over soon after it was mended.
 async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut from: IpAddr) {
     let loops = tunnel.loops.clone();
-    // A reload may change how it dials. A tunnel that was closed gets no flow.
-    let is_it = |served: &&Arc<ServedTunnel>| Arc::ptr_eq(&served.loops, &loops) && served.listens();
-    let served = || relay.tunnels.list().iter().find(is_it).cloned();
+    // A reload may change how it dials.
+    let served = || relay.tunnels.list().iter().find(|served| Arc::ptr_eq(&served.loops, &loops)).cloned();
     let watch_says = |says: fn(&Watch, IpAddr, Instant) -> bool, from| {
         loops.suspecting().is_some_and(|watch| says(&watch, from, Instant::now()))
     };
@@ -128,6 +127,11 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
             break;
         }
         if left > BETWEEN_LOOKS_AT_FLOWS {
+            continue;
+        }
+        // A tunnel that was closed gets no flow, and a test would keep the process from its end.
+        if !tunnel.listens() {
+            due = Instant::now() + BETWEEN_LOOKS_AT_FLOWS;
             continue;
         }
         // While dials are slowed, none of the newest flows may be connected.
