@@ -170,6 +170,11 @@ impl Member {
         self.is_background
     }
 
+    /// Whether no byte waited at the last look, and none was sent since the one before.
+    pub fn is_silent(&self) -> bool {
+        self.meter.is_silent()
+    }
+
     /// Whether bytes waited at the last look.
     pub fn is_waiting(&self) -> bool {
         self.meter.is_waiting()

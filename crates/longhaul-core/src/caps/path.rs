@@ -260,7 +260,8 @@ impl PathCap {
         let (delivered, _, elapsed) = self.history.over(SECOND);
         let rate = if elapsed >= LEAST_SECOND { delivered * 8.0 / elapsed } else { 0.0 };
         // What the background yields to others does not show that the path has become slower.
-        let yields = self.is_background && matches!(self.phase, Phase::Draining(_)) && rate >= 0.8 * self.floor();
+        let has_less = self.is_wanted() && rate < 0.8 * self.floor();
+        let yields = self.is_background && matches!(self.phase, Phase::Draining(_)) && !has_less;
         self.highest = rate.max(self.highest * if yields { 1.0 } else { KEPT_OF_HIGHEST });
     }
 
@@ -414,7 +415,7 @@ impl PathCap {
     /// their cap first, with BBR.
     fn share(&mut self, now: Instant, had: f64) {
         let fair = had * f64::from(self.rivals) / (f64::from(self.rivals) + 1.0);
-        let is_held = fair > 0.0;
+        let is_held = fair > 0.0 && had >= HAD * self.highest;
         self.cap = is_held.then_some(fair);
         // The background has nothing to lose by an attempt.
         let until = now + if self.is_background { SECOND } else { self.patience };
@@ -455,7 +456,7 @@ impl PathCap {
         }
         let before = self.cap;
         // At the start, the rate was lower before.
-        let rate = self.history.rate_over(if before.is_none() { SECOND } else { 2 * SECOND });
+        let rate = self.history.rate_over(if before.is_none() { SECOND / 2 } else { 2 * SECOND });
         self.cap = Some(before.unwrap_or(f64::INFINITY).min(BELOW * rate));
         let until = now + (2 * SECOND).max(6 * self.rtt());
         self.phase = Phase::Losing { loss, before, until };
@@ -470,6 +471,9 @@ impl PathCap {
         let was_used = self.is_wanted() && self.history.rate_over(SECOND) > 0.0;
         self.is_policed = was_used && self.history.loss() < loss / 2.0;
         if self.is_policed {
+            if before.is_none() {
+                self.step = FOUND_STEP / 2.0;
+            }
             self.rest(now, if before.is_some() { POLICED_REST } else { SECOND });
             return;
         }
@@ -571,8 +575,9 @@ const LEAST_LOST: f64 = 14_480.0;
 /// Number of steps of a size below a policer, and the time before the first one.
 const POLICED_STEPS: u32 = 12;
 const POLICED_REST: Duration = Duration::from_secs(5);
-/// Time for which our legs hold their share by a cap.
+/// Time for which our legs hold their share by a cap, and the part of the highest rate that they must have had.
 const HELD: Duration = Duration::from_secs(6);
+const HAD: f64 = 0.7;
 /// Time from sharing to the first attempt to empty the queue, and the longest time between two attempts.
 const FIRST_PATIENCE: Duration = Duration::from_secs(30);
 const LAST_PATIENCE: Duration = Duration::from_secs(240);

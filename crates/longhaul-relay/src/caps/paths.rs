@@ -161,7 +161,7 @@ impl Paths {
         // The first look at a leg that is not new has the bytes of the time before it.
         let is_first = of.sent == 0 && of.arrived == 0 && flow.began.elapsed() > 2 * SELDOM;
         let moved = of.follow(&info, member);
-        if moved.is_some() && !member.is_background() {
+        if moved.is_some() && !is_first && !member.is_background() {
             path.foreground = Some(now);
         }
         path.moved.extend(moved.filter(|_| !is_first));
@@ -349,7 +349,8 @@ impl WanSink {
     fn follow(&mut self, info: &TcpInfo, member: &Member) -> Option<Moved> {
         // A lost segment holds up the acknowledgement of those behind it, but not their SACK.
         let sacked = u64::from(info.sacked_segments) * u64::from(info.snd_mss);
-        let arrived = (info.bytes_acked + sacked).max(self.arrived);
+        // Segments of small messages are not full.
+        let arrived = (info.bytes_acked + sacked).min(member.sent().max(info.bytes_acked)).max(self.arrived);
         let moved = Moved {
             rtt: info.rtt,
             deviation: info.rtt_var,

@@ -37,6 +37,8 @@ pub(super) struct Tracker {
     is_auto: bool,
     /// Time of the last log line about a path.
     logged: Option<Instant>,
+    /// Number of flows that had moved or waited at the last look.
+    busy: usize,
     /// Time of the last division.
     divided: Instant,
     /// Time when a byte was last seen to move.
@@ -69,6 +71,7 @@ impl Tracker {
             paths: Default::default(),
             is_auto: false,
             logged: None,
+            busy: 0,
             divided: now,
             moved: now,
         }
@@ -95,9 +98,9 @@ impl Tracker {
         if still >= STILL {
             return Pause { time: Some(SLOW), is_drowsy: true };
         }
-        // Paths alone need no more looks than theirs.
+        // Of so many, none has a large share. So paths alone need no more looks than theirs.
         let is_auto_alone = self.is_auto && self.caps.all.is_none() && self.caps.tunnels.iter().all(Option::is_none);
-        if is_auto_alone && self.flows.len() > MANY_FLOWS {
+        if is_auto_alone && self.busy > MANY_FLOWS {
             return Pause { time: Some(SLOW), is_drowsy: false };
         }
         let flows = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
@@ -223,10 +226,14 @@ impl Tracker {
         // Before the samples, so that the last sample of an ended flow has all of its bytes.
         let ended: Vec<usize> = (0..self.flows.len()).filter(|index| self.flows[*index].has_ended()).collect();
         let mut moved = 0;
+        self.busy = 0;
         for (direction, (divider, members)) in self.dividers.iter_mut().zip(&mut self.members).enumerate() {
+            let mut busy = 0;
             for (flow, member) in self.flows.iter().zip(members) {
                 moved += divider.look(member, now, &sample(flow, sources(flow)[direction], member));
+                busy += usize::from(!member.is_silent());
             }
+            self.busy = self.busy.max(busy);
         }
         if moved > 0 {
             self.moved = now;
