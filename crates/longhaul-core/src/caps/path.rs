@@ -23,8 +23,8 @@ pub enum PathState {
     Searching,
     /// A cap keeps the queue short.
     ShortQueue,
-    /// Another program fills the queue: the cap is a fair share for some seconds, and then there is none, and a congestion control that gets
-    /// a fair share.
+    /// Another program fills the queue: no cap, and a congestion control that gets a fair share. If our flows had the line before, the cap is
+    /// a fair share for some seconds first.
     Sharing,
     /// The flows are all in the background, and leave the line to others.
     Background,
@@ -412,7 +412,7 @@ impl PathCap {
 
     /// Shares the line with another program. Our legs `had` so much of it, or 0 if they did not have it alone, and have yielded more than a
     /// fair share while that was found out. CUBIC takes half a minute to take it back, so what each of them would have beside one more is
-    /// their cap first, with BBR.
+    /// their cap first, with BBR. If they had much less than the highest rate, it was not all of the line.
     fn share(&mut self, now: Instant, had: f64) {
         let fair = had * f64::from(self.rivals) / (f64::from(self.rivals) + 1.0);
         let is_held = fair > 0.0 && had >= HAD * self.highest;
@@ -554,7 +554,7 @@ const FIRST_STEP: f64 = 0.005;
 const LAST_STEP: f64 = 0.12;
 const STEPS_OF_A_SIZE: u32 = 3;
 /// First step after the line's rate was found for the first time, or was found to be less than [`MISTAKEN`] of what it was before: it may be
-/// more than that.
+/// more than that. Half of it below a policer that was just found.
 const FOUND_STEP: f64 = 0.02;
 const MISTAKEN: f64 = 0.9;
 /// Time for which the background leaves the line as it is after a queue.

@@ -297,7 +297,7 @@ fn random_of(count: u32, span: Duration) -> Result<Duration, Tested> {
     Ok((count * span).mul_f64(f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX)))
 }
 
-/// A connection to the next hop that carries no byte. `None` once it was reset.
+/// A connection to the next hop that carries no byte, but the PROXY header of the tunnel. `None` once it was reset.
 struct Silent(Option<Stream>);
 
 impl Silent {
