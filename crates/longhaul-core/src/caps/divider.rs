@@ -455,8 +455,8 @@ const WAKING: Rate = Rate(100_000);
 const GAP: Duration = Duration::from_millis(100);
 /// A new limit is told if it differs from the old one by more than 1/`NEAR`.
 const NEAR: u64 = 16;
-/// The same on a path, whose cap is found by steps of 1/200, and with more than [`MANY`] flows: each telling is a system call, and of 2,000
-/// flows they took most of 11 % of a processor.
+/// The same on a path, whose cap is found by steps of 1/200, and with more than [`MANY`] flows: each telling is a system call, and those of
+/// 2,000 flows took 2 % of a processor.
 const NEAR_ON_PATH: u64 = 512;
 const NEAR_OF_MANY: u64 = 64;
 const MANY: u64 = 200;

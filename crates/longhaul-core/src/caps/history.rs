@@ -63,14 +63,9 @@ impl History {
         });
     }
 
-    /// Returns the round-trip times of the looks, the newest first.
-    pub(super) fn last_rtts(&self) -> impl Iterator<Item = Duration> {
-        self.looks.iter().rev().filter_map(|seen| seen.rtt)
-    }
-
-    /// Returns the time of the newest look with a round-trip time.
-    pub(super) fn last_rtt_at(&self) -> Option<Instant> {
-        self.looks.iter().rev().find(|seen| seen.rtt.is_some()).map(|seen| seen.at)
+    /// Returns the looks with a round-trip time, the newest first.
+    pub(super) fn measured(&self) -> impl Iterator<Item = &Seen> {
+        self.looks.iter().rev().filter(|seen| seen.rtt.is_some())
     }
 
     /// Returns the looks of the last `time`.

@@ -43,12 +43,7 @@ pub struct PathCap {
     /// The highest rate that the path has had for a second.
     highest: f64,
     cap: Option<f64>,
-    /// Number of legs whose bytes waited at the last look.
-    waiting: u32,
-    /// Number of those, without the background, that were acknowledged.
-    rivals: u32,
-    /// Whether a flow used all of its share of the cap at the last look, and wanted more.
-    is_held: bool,
+    last: PathLook,
     /// The queue that did not become shorter in the last attempt, although it was steady.
     steady: Option<Duration>,
     /// Time since which the queue is short.
@@ -141,9 +136,7 @@ impl PathCap {
             line: 0.0,
             highest: 0.0,
             cap: None,
-            waiting: 0,
-            rivals: 0,
-            is_held: false,
+            last: PathLook::default(),
             steady: None,
             short_since: None,
             random_loss: 0.0,
@@ -179,7 +172,8 @@ impl PathCap {
     /// Returns the path's round-trip time without a queue, and the time that a packet waits in the queue. `None` if neither was measured
     /// in the last second before `now`.
     pub fn queue(&self, now: Instant) -> Option<(Duration, Duration)> {
-        let is_fresh = self.history.last_rtt_at().is_some_and(|at| now.saturating_duration_since(at) <= SECOND);
+        let measured = self.history.measured().next()?;
+        let is_fresh = now.saturating_duration_since(measured.at) <= SECOND;
         Some((self.base.rtt?, self.queued()?)).filter(|_| is_fresh)
     }
 
@@ -193,9 +187,10 @@ impl PathCap {
     /// Says whether all flows of the path are in the background from now on.
     pub fn set_background(&mut self, is_background: bool, now: Instant) {
         let was_background = std::mem::replace(&mut self.is_background, is_background);
-        if let Phase::Sharing { until, .. } = &mut self.phase {
+        match &mut self.phase {
             // The background looks at once whether the line is free.
-            *until = if is_background && !was_background { now } else { *until };
+            Phase::Sharing { until, .. } if is_background && !was_background => *until = now,
+            _ => {}
         }
         self.tell(now);
     }
@@ -204,7 +199,7 @@ impl PathCap {
     pub fn look(&mut self, now: Instant, look: &PathLook) {
         self.remember(now, look);
         let Some(queue) = self.queued() else { return };
-        let short = self.short(look);
+        let short = self.short();
         if self.history.since(SECOND.max(2 * self.rtt())).all(|seen| seen.rtt.is_none()) {
             return self.idle(now);
         }
@@ -256,7 +251,7 @@ impl PathCap {
             is_short,
             now,
         );
-        (self.waiting, self.rivals, self.is_held) = (look.waiting, look.rivals, look.held > 0);
+        self.last = *look;
         let (delivered, _, elapsed) = self.history.over(SECOND);
         let rate = if elapsed >= LEAST_SECOND { delivered * 8.0 / elapsed } else { 0.0 };
         // What the background yields to others does not show that the path has become slower.
@@ -268,15 +263,15 @@ impl PathCap {
     /// Returns the time that a packet waits in the queue: the least of the last two looks, because one may be disturbed.
     fn queued(&self) -> Option<Duration> {
         let base = self.base.rtt?;
-        let last = self.history.last_rtts().take(2).min()?;
+        let last = self.history.measured().take(2).filter_map(|seen| seen.rtt).min()?;
         Some(last.saturating_sub(base))
     }
 
     /// Returns the queue that counts as short: what bursts of the flows make of it, and the noise of the path.
-    fn short(&self, look: &PathLook) -> Duration {
+    fn short(&self) -> Duration {
         let line = if self.line > 0.0 { self.line } else { self.history.rate_over(SECOND) };
-        let packets = 3.0 + f64::from(look.active.min(MOST_LEGS)) / 2.0;
-        let bursts = packets * f64::from(look.segment) * 8.0 / line.max(1.0);
+        let packets = 3.0 + f64::from(self.last.active.min(MOST_LEGS)) / 2.0;
+        let bursts = packets * f64::from(self.last.segment) * 8.0 / line.max(1.0);
         let bursts = Duration::try_from_secs_f64(bursts).unwrap_or(MOST_SHORT).min(MOST_SHORT);
         LEAST_SHORT.max(bursts).max(self.noise())
     }
@@ -289,7 +284,7 @@ impl PathCap {
 
     /// Whether bytes waited at the last look: the path, the cap or a reader limits what we send.
     fn is_wanted(&self) -> bool {
-        self.waiting > 0
+        self.last.waiting > 0
     }
 
     fn rtt(&self) -> Duration {
@@ -414,7 +409,7 @@ impl PathCap {
     /// fair share while that was found out. CUBIC takes half a minute to take it back, so what each of them would have beside one more is
     /// their cap first, with BBR. If they had much less than the highest rate, it was not all of the line.
     fn share(&mut self, now: Instant, had: f64) {
-        let fair = had * f64::from(self.rivals) / (f64::from(self.rivals) + 1.0);
+        let fair = had * f64::from(self.last.rivals) / (f64::from(self.last.rivals) + 1.0);
         let is_held = fair > 0.0 && had >= HAD * self.highest;
         self.cap = is_held.then_some(fair);
         // The background has nothing to lose by an attempt.
@@ -426,7 +421,7 @@ impl PathCap {
 
     fn raise(&mut self, now: Instant, step: f64, count: u32, next: Instant) {
         let Some(cap) = self.cap else { return };
-        let used = if self.is_held { USED_BY_MOST } else { USED };
+        let used = if self.last.held > 0 { USED_BY_MOST } else { USED };
         if now < next || !self.is_wanted() || self.history.rate_over(RECENT) < used * cap {
             return;
         }
@@ -509,7 +504,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Time in seconds of looks that count as a second.
 const LEAST_SECOND: f64 = 0.8;
 /// Part of the highest rate, and of the remembered random loss, that is left after a look: half of them after four minutes, and after seven
-/// seconds.
+/// seconds; with rare looks two and a half times as late.
 const KEPT_OF_HIGHEST: f64 = 0.9997;
 const KEPT_OF_LOSS: f64 = 0.99;
 /// Least cap, and least rate that says something about the line, as a part of the highest rate.

@@ -6,7 +6,7 @@ use crate::live::flow::Flow;
 use crate::live::how::How;
 use longhaul_config::options::{self, Leg, Value};
 use longhaul_core::caps::{Divider, Member, PathCap, PathLook, PathState};
-use longhaul_core::path::CUBIC;
+use longhaul_core::path::{CUBIC, WAN_RTT};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::Rate;
@@ -408,8 +408,6 @@ pub(super) fn sink_of(flow: &Flow, direction: usize) -> Leg {
 
 /// The names of the directions, by the index of [`sources`].
 pub(super) const WAYS: [&str; 2] = ["up", "down"];
-/// Least round-trip time of a WAN leg.
-const WAN_RTT: Duration = Duration::from_millis(5);
 /// Interval of the looks, and the same with more than [`MANY_FLOWS`].
 const EVERY: Duration = Duration::from_millis(90);
 const SELDOM: Duration = Duration::from_millis(240);

@@ -75,13 +75,8 @@ impl Rules {
 
     /// Whether they have them now.
     pub(super) fn is_auto_now(&self, clock: fn() -> WeekTime) -> bool {
-        match self.all.schedule.is_empty() {
-            true => self.all.is_auto,
-            false => {
-                let WeekTime { day, minute } = clock();
-                self.all.is_auto_at(day, minute)
-            }
-        }
+        let now = self.has_schedule().then(clock);
+        now.map_or(self.all.is_auto, |now| self.all.is_auto_at(now.day, now.minute))
     }
 
     /// Whether the flows of a tunnel take what others leave.

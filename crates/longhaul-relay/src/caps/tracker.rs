@@ -98,7 +98,7 @@ impl Tracker {
         if still >= STILL {
             return Pause { time: Some(SLOW), is_drowsy: true };
         }
-        // Of so many, none has a large share. So paths alone need no more looks than theirs.
+        // Each look at a busy flow costs a system call or two. Paths alone get by with their own looks.
         let is_auto_alone = self.is_auto && self.caps.all.is_none() && self.caps.tunnels.iter().all(Option::is_none);
         if is_auto_alone && self.busy > MANY_FLOWS {
             return Pause { time: Some(SLOW), is_drowsy: false };
