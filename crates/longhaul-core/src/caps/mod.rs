@@ -10,6 +10,7 @@
 //! divider   all of these together: the limit of each flow, for one direction
 //! base      the round-trip time of a path without a queue
 //! history   the last looks at a path, and the rates and losses that they show
+//! phase     what the cap of a path waits for, and what it has seen meanwhile
 //! path      the cap of a path, found by itself
 //! ```
 //!
@@ -27,6 +28,7 @@ mod meter;
 mod path;
 #[cfg(test)]
 mod path_simulation;
+mod phase;
 mod schedule;
 mod share;
 #[cfg(test)]

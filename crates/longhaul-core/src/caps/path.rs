@@ -12,6 +12,7 @@
 
 use super::base::Base;
 use super::history::{History, PathLook};
+use super::phase::{Declines, Draining, Phase};
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
 
@@ -54,63 +55,14 @@ pub struct PathCap {
     declines: Declines,
     /// Time for which the line is shared next before an attempt to empty its queue.
     patience: Duration,
-    /// The first step of the next raise.
-    step: f64,
+    /// Multiple of the usual first step with which the next raise begins.
+    boost: f64,
+    /// Whether the line's rate was just found for the first time.
+    is_found: bool,
+    /// Number of the next raises that begin at once, and with long steps, because another relay has found more of the line.
+    hurries: u32,
     state: PathState,
     since: Instant,
-}
-
-/// The work in progress.
-#[derive(Clone, Copy, Debug)]
-enum Phase {
-    Searching,
-    Draining(Draining),
-    /// Until the cap is raised.
-    Resting {
-        until: Instant,
-    },
-    Raising {
-        step: f64,
-        count: u32,
-        next: Instant,
-    },
-    /// Whether losses end with a lower rate.
-    Losing {
-        loss: f64,
-        before: Option<f64>,
-        until: Instant,
-    },
-    /// Until the next attempt to empty the queue. With a cap until `held`, and then without one.
-    Sharing {
-        until: Instant,
-        held: Instant,
-    },
-}
-
-/// A queue that is to become empty.
-#[derive(Clone, Copy, Debug)]
-struct Draining {
-    since: Instant,
-    /// The time until which acknowledgements show what the line sent before.
-    shows_line: Instant,
-    /// The longest queue so far.
-    most: Duration,
-    /// The smallest queue since the cap could be seen, and when.
-    least: Duration,
-    at: Instant,
-    /// The line's rate before, or 0.
-    before: f64,
-    /// Whether the cap keeps half of the rate, to see whether another program fills the queue.
-    is_attempt: bool,
-}
-
-/// Queues one after the other, each at a lower rate of ours: another program takes it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Declines {
-    count: u32,
-    /// The line's rate before the first one.
-    from: f64,
-    last: Option<Instant>,
 }
 
 impl PathState {
@@ -143,7 +95,9 @@ impl PathCap {
             is_policed: false,
             declines: Declines::default(),
             patience: FIRST_PATIENCE,
-            step: FIRST_STEP,
+            boost: 1.0,
+            is_found: false,
+            hurries: 0,
             state: PathState::Searching,
             since: now,
         }
@@ -208,7 +162,9 @@ impl PathCap {
             Phase::Draining(draining) => self.drain(now, draining, queue, short),
             Phase::Resting { .. } | Phase::Raising { .. } if queue > short => self.begin_drain(now, queue, false),
             Phase::Resting { until } if now >= until => {
-                self.phase = Phase::Raising { step: self.step, count: 0, next: now };
+                let boost = if self.hurries > 0 { HURRIED_BOOST } else { self.boost };
+                self.hurries = self.hurries.saturating_sub(1);
+                self.phase = Phase::Raising { step: boost * self.first_step(), count: 0, next: now };
             }
             Phase::Resting { .. } => {}
             Phase::Raising { step, count, next } => self.raise(now, step, count, next),
@@ -299,7 +255,7 @@ impl PathCap {
             }
             // The start was faster with each look, so the rate was higher in the last one.
             self.line = self.line.max(self.history.rate_over(ONE_LOOK));
-            self.step = FOUND_STEP;
+            (self.boost, self.is_found) = (FOUND_BOOST, true);
         }
     }
 
@@ -320,7 +276,11 @@ impl PathCap {
             most: queue,
             least: queue,
             at: now,
+            next: now,
+            line: rate,
             before,
+            least_cap: self.drain_cap(queue, is_attempt),
+            is_crowded: false,
             is_attempt,
         });
         self.cap = Some(self.drain_cap(queue, is_attempt));
@@ -334,22 +294,31 @@ impl PathCap {
     fn drain(&mut self, now: Instant, mut draining: Draining, queue: Duration, short: Duration) {
         let rate = self.history.rate_over(RECENT);
         if now < draining.shows_line && queue > short && rate > 0.0 && self.is_wanted() {
-            self.line = rate;
+            (self.line, draining.line) = (rate, rate);
         }
         if queue <= short {
             return self.drained(now, draining);
         }
+        // Less is acknowledged than we send: another one takes more of the line than before.
+        let base = self.base.rtt.unwrap_or_default();
+        draining.is_crowded |= now >= draining.since + base && rate < CROWDED * draining.least_cap;
         draining.most = draining.most.max(queue);
         // What was sent before the cap waits in the queue, too.
-        let seen = draining.since + self.base.rtt.unwrap_or_default() + draining.most + AFTER_STEP;
+        let seen = draining.since + base + draining.most + AFTER_STEP;
+        let rest = SECOND.max(4 * base);
         if now < seen || queue + STEADY < draining.least {
-            (draining.least, draining.at) = (queue, now);
+            (draining.least, draining.at, draining.next) = (queue, now, now + rest / 3);
+        } else if now >= draining.next && rate > 0.0 && self.is_wanted() {
+            // Two relays that have seen the line at different moments may have seen more of it than there is.
+            self.line = rate.max(REDUCED * draining.line).min(self.line);
+            draining.next = now + rest / 3;
         }
-        let rest = SECOND.max(4 * self.base.rtt.unwrap_or_default());
         if now.saturating_duration_since(draining.at) > rest {
             return self.stuck(now, draining);
         }
-        self.cap = Some(self.drain_cap(queue, draining.is_attempt).max(self.floor()));
+        let cap = self.drain_cap(queue, draining.is_attempt).max(self.floor());
+        draining.least_cap = draining.least_cap.min(cap);
+        self.cap = Some(cap);
         self.phase = Phase::Draining(draining);
     }
 
@@ -366,13 +335,21 @@ impl PathCap {
             self.declines.last = Some(now);
         }
         if self.line < MISTAKEN * draining.before {
-            self.step = FOUND_STEP;
+            self.boost = FOUND_BOOST;
         }
         let is_taken = self.declines.count >= MANY_DECLINES && self.line < TAKEN * self.declines.from;
         if is_taken && !self.is_background {
             return self.share(now, self.declines.from);
         }
-        self.rest(now, if self.is_background { BACKGROUND_REST } else { SECOND });
+        if std::mem::take(&mut self.is_found) && draining.is_crowded {
+            self.hurries = HURRIES;
+        }
+        let rest = match self.is_background {
+            true => BACKGROUND_REST,
+            false if self.hurries > 0 => Duration::ZERO,
+            false => SECOND,
+        };
+        self.rest(now, rest);
     }
 
     fn rest(&mut self, now: Instant, time: Duration) {
@@ -386,6 +363,8 @@ impl PathCap {
         let (least, most) = (seen().min(), seen().max());
         let varies = 2 * STEADY + self.noise();
         let is_steady = least.zip(most).is_some_and(|(least, most)| most - least <= varies);
+        self.line = self.line.max(draining.line);
+        self.is_found = false;
         // In two attempts the same: nobody else's queue is so steady.
         let is_same = least.zip(self.steady).is_some_and(|(least, before)| least.abs_diff(before) <= 2 * STEADY);
         self.steady = least.filter(|_| is_steady && draining.is_attempt);
@@ -422,18 +401,29 @@ impl PathCap {
     fn raise(&mut self, now: Instant, step: f64, count: u32, next: Instant) {
         let Some(cap) = self.cap else { return };
         let used = if self.last.held > 0 { USED_BY_MOST } else { USED };
-        if now < next || !self.is_wanted() || self.history.rate_over(RECENT) < used * cap {
+        let rate = self.history.rate_over(RECENT);
+        if now < next || !self.is_wanted() || rate < used * cap {
             return;
         }
-        self.step = FIRST_STEP;
-        let by = if self.is_background { BACKGROUND_STEP * self.highest } else { step * cap };
+        self.boost = 1.0;
+        let by = if self.is_background { BACKGROUND_STEP * self.highest } else { step.min(self.step_of(LAST_QUEUE)) };
         self.cap = Some(cap + by);
-        self.line = self.line.max(cap);
+        self.line = self.line.max(rate.min(cap));
         // A policer's losses are told after a second of them.
         let steps = if self.is_policed { POLICED_STEPS } else { STEPS_OF_A_SIZE };
         let is_longer = (count + 1) % steps == 0;
-        let step = if is_longer { (2.0 * step).min(LAST_STEP) } else { step };
+        let step = if is_longer { 2.0 * step } else { step };
         self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
+    }
+
+    /// Returns the first step of a raise, in bit/s. On a fast line it is the same for each relay that sends there, whatever its share.
+    fn first_step(&self) -> f64 {
+        self.step_of(FIRST_QUEUE).min(MOST_FIRST_STEP)
+    }
+
+    /// Returns the step above the line's rate that makes a queue of so many seconds before the next step.
+    fn step_of(&self, queue: f64) -> f64 {
+        self.cap.unwrap_or_default() * queue / (self.rtt() + AFTER_STEP).as_secs_f64()
     }
 
     /// Looks for losses without a queue: a policer, or a bad line.
@@ -467,7 +457,7 @@ impl PathCap {
         self.is_policed = was_used && self.history.loss() < loss / 2.0;
         if self.is_policed {
             if before.is_none() {
-                self.step = FOUND_STEP / 2.0;
+                self.boost = FOUND_BOOST / 2.0;
             }
             self.rest(now, if before.is_some() { POLICED_REST } else { SECOND });
             return;
@@ -531,27 +521,37 @@ const DRAINED_IN: Duration = Duration::from_millis(300);
 const LEAST_PART: f64 = 0.3;
 /// The same in an attempt to empty a queue that others may fill.
 const ATTEMPT: f64 = 0.5;
+/// Least part of the line's rate that is left if the queue does not become shorter.
+const REDUCED: f64 = 0.92;
 /// A queue that is shorter by this is shorter.
 const STEADY: Duration = Duration::from_millis(1);
 /// Rate below which a queue shows that others have taken a part of the line: a part of the rate at the queue before.
 const DECLINE: f64 = 0.98;
 /// Number of such queues in a row after which the line is shared, if less than [`TAKEN`] of the first rate is left.
 const MANY_DECLINES: u32 = 3;
-const TAKEN: f64 = 0.85;
+const TAKEN: f64 = 0.8;
 /// Time within which the next queue counts as in a row.
 const DECLINES_WITHIN: Duration = Duration::from_secs(20);
 /// Part of its cap that the background keeps each time the queue does not become shorter.
 const YIELDED: f64 = 0.7;
 /// Least cap of the background, as a part of the highest rate.
 const FLOOR: f64 = 0.05;
-/// First and last step by which the cap is raised, as a part of it, and the number of steps of a size.
-const FIRST_STEP: f64 = 0.005;
-const LAST_STEP: f64 = 0.12;
+/// The queues in seconds that the first and the longest step make at most by which the cap is raised, the longest first step in bit/s, and
+/// the number of steps of a size.
+const FIRST_QUEUE: f64 = 0.002;
+const LAST_QUEUE: f64 = 0.02;
+const MOST_FIRST_STEP: f64 = 400_000.0;
 const STEPS_OF_A_SIZE: u32 = 3;
-/// First step after the line's rate was found for the first time, or was found to be less than [`MISTAKEN`] of what it was before: it may be
-/// more than that. Half of it below a policer that was just found.
-const FOUND_STEP: f64 = 0.02;
+/// Multiple of the first step after the line's rate was found for the first time, or was found to be less than [`MISTAKEN`] of what it was
+/// before: it may be more than that. Half of it below a policer that was just found.
+const FOUND_BOOST: f64 = 4.0;
 const MISTAKEN: f64 = 0.9;
+/// Part of the cap below which acknowledgements show, while there is a queue, that another one takes more of the line than before. When two
+/// relays begin at the same time, one finds up to three times as much as the other. The number of raises, and the multiple of the first
+/// step, with which the other one takes its share.
+const CROWDED: f64 = 0.9;
+const HURRIES: u32 = 3;
+const HURRIED_BOOST: f64 = 16.0;
 /// Time for which the background leaves the line as it is after a queue.
 const BACKGROUND_REST: Duration = Duration::from_millis(1_250);
 /// The step of the background, as a part of the highest rate.

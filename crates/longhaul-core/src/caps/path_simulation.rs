@@ -507,3 +507,30 @@ fn an_outage_is_no_policer() {
     }
     assert!(run.path.cap().unwrap().0 as f64 >= 0.9 * before, "{:?}", run.path.cap());
 }
+
+/// The least model: both are acknowledged in proportion to what they send while there is a queue. Their drains take a part of each; only
+/// steps that are the same for both bring them together.
+#[test]
+fn two_relays_on_one_line_come_to_equal_shares() {
+    let (start, line, first) = (Instant::now(), 200e6, [50e6, 160e6]);
+    let (mut paths, mut queue, mut carried) = ([PathCap::begin(start), PathCap::begin(start)], 0.0, Vec::new());
+    for look in 1..=1_200 {
+        let sends = [0, 1].map(|index: usize| paths[index].cap().map_or(first[index], |cap| cap.0 as f64));
+        let all: f64 = sends.iter().sum();
+        queue = f64::max(queue + (all / line - 1.0) * 0.1, 0.0);
+        let part = if queue > 0.0 { line / all } else { 1.0 };
+        for (path, sent) in paths.iter_mut().zip(sends) {
+            let rtt = Some(Duration::from_secs_f64(0.063 + queue));
+            let delivered = (sent * part / 8.0 * 0.1) as u64;
+            let look_at =
+                PathLook { rtt, least_rtt: Some(Duration::from_millis(63)), delivered, ..PathLook::default() };
+            let all_wait = PathLook { active: 4, waiting: 4, held: 4, rivals: 4, segment: MSS as u32, ..look_at };
+            path.look(start + look * Duration::from_millis(100), &all_wait);
+        }
+        carried.push((sends[0] * part, all * part));
+    }
+    assert!(paths.iter().all(|path| path.state().0 == PathState::ShortQueue));
+    let [first, all] = [|one: &(f64, f64)| one.0, |one: &(f64, f64)| one.1]
+        .map(|of: fn(&(f64, f64)) -> f64| carried[900..].iter().map(of).sum::<f64>() / 300.0);
+    assert!((0.4..0.6).contains(&(first / all)) && all > 0.95 * line, "{} of {}", first / all, all / line);
+}

@@ -126,8 +126,16 @@ impl Paths {
         is_due
     }
 
-    /// Looks at one direction of `flow`, whose sink is the leg `leg`.
-    pub(super) fn look(&mut self, flow: &Flow, leg: Leg, member: &mut Member, sink: &mut Sink, now: Instant) {
+    /// Looks at one direction of `flow`, whose sink is the leg `leg`. Without `info` it has nothing to tell.
+    pub(super) fn look(
+        &mut self,
+        flow: &Flow,
+        leg: Leg,
+        member: &mut Member,
+        sink: &mut Sink,
+        info: Option<&TcpInfo>,
+        now: Instant,
+    ) {
         let path = match sink {
             Sink::Lan => return,
             Sink::New => match self.find(flow, leg, now) {
@@ -153,14 +161,10 @@ impl Paths {
         path.in_background += u32::from(member.is_background());
         path.waiting += u32::from(member.is_waiting());
         path.held += u32::from(member.is_held());
-        if member.sent() == of.sent && !of.is_open && !member.is_waiting() {
-            return;
-        }
-        let Some(stream) = flow.stream(leg) else { return };
-        let Ok(info) = TcpInfo::of(stream.as_fd()) else { return };
+        let (Some(info), Some(stream)) = (info, flow.stream(leg)) else { return };
         // The first look at a leg that is not new has the bytes of the time before it.
         let is_first = of.sent == 0 && of.arrived == 0 && flow.began.elapsed() > 2 * SELDOM;
-        let moved = of.follow(&info, member);
+        let moved = of.follow(info, member);
         if moved.is_some() && !is_first && !member.is_background() {
             path.foreground = Some(now);
         }
@@ -336,6 +340,12 @@ impl Path {
 }
 
 impl Sink {
+    /// Whether TCP_INFO of the leg has something to tell: it is a WAN leg that was given bytes since the last look, of which it has
+    /// `taken` so many now, or something was not acknowledged then.
+    pub(super) fn tells(&self, taken: u64) -> bool {
+        matches!(self, Sink::Wan(of) if of.is_open || of.sent != taken)
+    }
+
     /// Gives the leg back the congestion control that it had.
     pub(super) fn leave(&mut self, flow: &Flow, leg: Leg) {
         if let (Sink::Wan(mut of), Some(stream)) = (std::mem::take(self), flow.stream(leg)) {

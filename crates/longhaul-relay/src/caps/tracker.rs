@@ -11,7 +11,7 @@ use crate::live::flow::Flow;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
 use longhaul_core::caps::{Caps, Divider, Member, Offer, Sample};
-use longhaul_sys::tcp_info::unsent;
+use longhaul_sys::tcp_info::{TcpInfo, unsent};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -227,19 +227,27 @@ impl Tracker {
         let ended: Vec<usize> = (0..self.flows.len()).filter(|index| self.flows[*index].has_ended()).collect();
         let mut moved = 0;
         self.busy = 0;
-        for (direction, (divider, members)) in self.dividers.iter_mut().zip(&mut self.members).enumerate() {
-            let mut busy = 0;
-            for (flow, member) in self.flows.iter().zip(members) {
-                moved += divider.look(member, now, &sample(flow, sources(flow)[direction], member));
+        let is_due = self.is_auto
+            && self.paths.iter_mut().fold(false, |is_due, paths| is_due | paths.is_due(self.flows.len(), now));
+        for direction in [0, 1] {
+            let (mut busy, paths, divider) = (0, &mut self.paths[direction], &mut self.dividers[direction]);
+            let members = self.members[direction].iter_mut().zip(&mut self.sinks[direction]);
+            for (flow, (member, sink)) in self.flows.iter().zip(members) {
+                let (sample, info) = sample(flow, sources(flow)[direction], member, is_due.then_some(sink));
+                moved += divider.look(member, now, &sample);
                 busy += usize::from(!member.is_silent());
+                if is_due {
+                    paths.look(flow, sink_of(flow, direction), member, sink, info.as_ref(), now);
+                }
             }
             self.busy = self.busy.max(busy);
         }
         if moved > 0 {
             self.moved = now;
         }
-        if self.is_auto {
-            self.look_at_paths(now);
+        if is_due {
+            self.paths.iter_mut().zip(&mut self.dividers).for_each(|(paths, divider)| paths.decide(divider, now));
+            self.show_paths(now);
         }
         for index in ended.into_iter().rev() {
             self.remove(index);
@@ -255,26 +263,6 @@ impl Tracker {
             }
         }
         self.publish();
-    }
-
-    /// Looks at the legs of each path, if the last look was long enough ago, and sets the caps of the paths.
-    fn look_at_paths(&mut self, now: Instant) {
-        let Tracker { flows, members, sinks, paths, dividers, .. } = self;
-        let mut has_looked = false;
-        for (direction, paths) in paths.iter_mut().enumerate() {
-            if !paths.is_due(flows.len(), now) {
-                continue;
-            }
-            has_looked = true;
-            let (members, sinks) = (&mut members[direction], &mut sinks[direction]);
-            for ((flow, member), sink) in flows.iter().zip(members).zip(sinks) {
-                paths.look(flow, sink_of(flow, direction), member, sink, now);
-            }
-            paths.decide(&mut dividers[direction], now);
-        }
-        if has_looked {
-            self.show_paths(now);
-        }
     }
 
     /// Publishes the paths for views, and writes a log line if one has changed its state, at most one a second.
@@ -319,13 +307,20 @@ impl Tracker {
     }
 }
 
-/// Samples the direction of `flow` out of `source`.
-fn sample(flow: &Flow, source: Leg, member: &Member) -> Sample {
-    let taken = flow.carried(source);
+/// Samples the direction of `flow` out of `source`. If `sink` is given and is a WAN leg that has something to tell, one TCP_INFO has that,
+/// too.
+fn sample(flow: &Flow, source: Leg, member: &Member, sink: Option<&Sink>) -> (Sample, Option<TcpInfo>) {
+    let (taken, is_blocked) = (flow.carried(source), flow.is_blocked(source));
     // Read after `taken`, so that bytes that move meanwhile count as unsent, and are sent at the next look.
-    let waits = |flow: &Flow| unsent(flow.stream(source.other())?.as_fd()).ok();
-    let unsent = if taken == member.sent() { 0 } else { waits(flow).unwrap_or(0) };
-    Sample { taken, unsent: unsent.into(), is_blocked: flow.is_blocked(source) }
+    let leg = || flow.stream(source.other());
+    let tells = sink.is_some_and(|sink| sink.tells(taken) || is_blocked);
+    let info = leg().filter(|_| tells).and_then(|leg| TcpInfo::of(leg.as_fd()).ok());
+    let unsent = match &info {
+        Some(info) => info.notsent_bytes,
+        None if taken == member.sent() => 0,
+        None => leg().and_then(|leg| unsent(leg.as_fd()).ok()).unwrap_or(0),
+    };
+    (Sample { taken, unsent: unsent.into(), is_blocked }, info)
 }
 
 /// Interval between two looks while bytes move.

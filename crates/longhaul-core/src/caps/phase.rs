@@ -1,0 +1,65 @@
+//! What the cap of a path waits for, and what it has seen meanwhile.
+
+use std::time::{Duration, Instant};
+
+/// The work in progress.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Phase {
+    Searching,
+    Draining(Draining),
+    /// Until the cap is raised.
+    Resting {
+        until: Instant,
+    },
+    Raising {
+        /// In bit/s.
+        step: f64,
+        count: u32,
+        next: Instant,
+    },
+    /// Whether losses end with a lower rate.
+    Losing {
+        loss: f64,
+        before: Option<f64>,
+        until: Instant,
+    },
+    /// Until the next attempt to empty the queue. With a cap until `held`, and then without one.
+    Sharing {
+        until: Instant,
+        held: Instant,
+    },
+}
+
+/// A queue that is to become empty.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draining {
+    pub(super) since: Instant,
+    /// The time until which acknowledgements show what the line sent before.
+    pub(super) shows_line: Instant,
+    /// The longest queue so far.
+    pub(super) most: Duration,
+    /// The smallest queue since the cap could be seen, and when.
+    pub(super) least: Duration,
+    pub(super) at: Instant,
+    /// Time of the next reduction, if the queue is no shorter then.
+    pub(super) next: Instant,
+    /// The line's rate as acknowledgements have shown it.
+    pub(super) line: f64,
+    /// The line's rate before, or 0.
+    pub(super) before: f64,
+    /// The least cap so far.
+    pub(super) least_cap: f64,
+    /// Whether another one takes more of the line meanwhile.
+    pub(super) is_crowded: bool,
+    /// Whether the cap keeps half of the rate, to see whether another program fills the queue.
+    pub(super) is_attempt: bool,
+}
+
+/// Queues one after the other, each at a lower rate of ours: another program takes it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Declines {
+    pub(super) count: u32,
+    /// The line's rate before the first one.
+    pub(super) from: f64,
+    pub(super) last: Option<Instant>,
+}
