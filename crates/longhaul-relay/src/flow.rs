@@ -54,17 +54,22 @@ pub(crate) fn run(
             Err(how) => (None, (how, None), Held::Alone(permit)),
         };
         live.flow.ended(how);
-        let end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how, last_look };
-        live.flow.counters.ended(how);
+        let mut end = FlowEnd { flow: &live.flow, tally: live.flow.tally(), how, last_look };
         // Prepares the sockets so that closing them tells the peers how the flow ended. The close comes next.
         let dial_end = dial.as_deref().map(|dial| LegEnd::conclude(dial, Leg::Dial, &end));
         let accept_end = LegEnd::conclude(&accept, Leg::Accept, &end);
+        if accept_end.is_of_check(&end) {
+            end.how = How::Checked;
+        }
+        live.flow.counters.ended(end.how);
+        live.judge(&end);
         // Closed at once, because `conclude` prepared the close for the state that the kernel just reported. Closed
         // before the permit is dropped, because the permit stands for their descriptors.
         drop((accept, dial));
         // The verifier logs what its probes find.
         if !live.flow.client.is_own() {
-            let is_quiet = live.flow.is_probe() || loop_test::went_round(&live.tunnel, &live.flow);
+            let is_quiet =
+                end.how == How::Checked || live.flow.is_probe() || loop_test::went_round(&live.tunnel, &live.flow);
             end.log(&live.relay, &accept_end, dial_end.as_ref(), is_quiet);
         }
         drop(live);
@@ -97,6 +102,14 @@ impl Live {
         let proxy = flow.proxy().map(tracing::field::display);
         debug!(flow = flow.number, tunnel = %flow.tunnel.name, peer = %flow.client.address(), proxy, "flow began");
         Live { relay, tunnel, flow }
+    }
+
+    /// Notes whether the next hop has answered, or has reset the flow instead, as a relay does that does not allow this one.
+    fn judge(&self, end: &FlowEnd<'_>) {
+        if let (false, Some((hop, _))) = (self.flow.is_probe() || self.flow.client.is_own(), self.flow.next_hop()) {
+            let has_answered = end.tally.down > 0 || end.how == How::Finished;
+            self.tunnel.hops.used(hop, has_answered, !has_answered && end.how == How::Reset(Leg::Dial));
+        }
     }
 }
 

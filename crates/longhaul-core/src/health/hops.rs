@@ -3,7 +3,7 @@
 //! Only active checks break a tunnel. A hop that merely failed dials is dialled again. If the daemon were not ready until then,
 //! no client would come whose dial could find that the hop answers.
 
-use super::facts::{At, HopFacts, NameFacts, Noted, TunnelFacts};
+use super::facts::{At, HopFacts, NameFacts, Noted, Resets, TunnelFacts};
 use super::problem::{Health, Party, Problem};
 use super::stage::Stage;
 use crate::next_hop::{Availability, EJECT_AFTER};
@@ -64,12 +64,7 @@ const HOP_RULES: &[HopRule] = &[
         }),
         short: Some(failing),
     },
-    HopRule {
-        health: Health::Failing,
-        applies: |hop| (hop.choice.failures > 0).then(|| failing_for(hop)),
-        problem: None,
-        short: Some(failing),
-    },
+    HopRule { health: Health::Failing, applies: |hop| hop.choice.failing_for, problem: None, short: Some(failing) },
     HopRule {
         health: Health::Doubtful,
         applies: |hop| hop.choice.stalled_for,
@@ -79,6 +74,16 @@ const HOP_RULES: &[HopRule] = &[
             has_line: false,
         }),
         short: Some(|hop| format!("no answer to its flows for {}", stalled_for(hop))),
+    },
+    HopRule {
+        health: Health::Doubtful,
+        applies: |hop| Some(resets(hop)?.age),
+        problem: Some(HopProblem {
+            write: |hop| format!("{} {}", hop.next_hop, resets_flows(hop)),
+            remedy: Some(DOES_IT_ALLOW),
+            has_line: false,
+        }),
+        short: Some(resets_flows),
     },
     HopRule {
         health: Health::Doubtful,
@@ -231,6 +236,16 @@ fn failing(hop: &HopFacts) -> String {
     format!("{}failing for {}", last.unwrap_or_default(), age(failing_for(hop).as_secs_f64()))
 }
 
+/// Returns the flows that the hop has reset, if they are many and not long ago.
+fn resets(hop: &HopFacts) -> Option<Resets> {
+    hop.resets.filter(|resets| resets.count >= MANY_RESETS && resets.last < RESETS_LAST)
+}
+
+fn resets_flows(hop: &HopFacts) -> String {
+    let Some(Resets { count, last, .. }) = resets(hop) else { return String::new() };
+    format!("resets its flows: the last {count} before a byte came back, {} ago", age(last.as_secs_f64()))
+}
+
 fn stalled_for(hop: &HopFacts) -> String {
     age(hop.choice.stalled_for.unwrap_or_default().as_secs_f64())
 }
@@ -258,6 +273,13 @@ fn check_refusal(hop: &HopFacts) -> Option<&Noted> {
 
 /// The remedy for peers that do not answer.
 pub(super) const IS_PATH_WHOLE: &str = "is the path to it whole? ping it from here; docs/troubleshooting.md says more";
+
+/// The remedy for a hop that resets each flow.
+const DOES_IT_ALLOW: &str = "does `allow` there have this relay's address? the log there says why it refuses";
+
+/// Number of resets in a row that are no accident of one client, and the time after which they say nothing any more.
+const MANY_RESETS: u32 = 5;
+const RESETS_LAST: Duration = Duration::from_secs(600);
 
 /// Number of next hops that a problem names, so that it stays one readable line.
 const MAX_NAMES: usize = 3;

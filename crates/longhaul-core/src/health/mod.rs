@@ -27,7 +27,7 @@ mod tunnel;
 pub use daemon::{of_daemon, of_tunnel, problems};
 pub use facts::{
     At, DaemonFacts, DataFacts, GoneAddress, HopFacts, NameFacts, NearLimit, Noted, Phase, ProbeFacts, ProbeResult,
-    StalledClients, TunnelFacts, Wait, Whereabouts,
+    Resets, StalledClients, TunnelFacts, Wait, Whereabouts,
 };
 pub use hops::{failure, of_hop};
 pub use news::{Line, News};

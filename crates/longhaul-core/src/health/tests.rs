@@ -24,6 +24,7 @@ fn hop(next_hop: &str, state: Availability, failures: u32) -> HopFacts {
         last_failure: None,
         name: None,
         check_refusal: None,
+        resets: None,
         looped_for: None,
     }
 }
@@ -428,4 +429,19 @@ fn problems_of_the_process_come_after_those_of_tunnels_and_the_worst_first() {
     assert_eq!(of_daemon(Phase::Serving, healths()), Health::Broken);
     let whole = [Phase::Serving, Phase::Draining, Phase::Stopping].map(|phase| of_daemon(phase, [].into_iter()));
     assert_eq!(whole, [Health::Good, Health::Broken, Health::Broken]);
+}
+
+#[test]
+fn a_hop_that_resets_its_flows_is_doubtful_until_one_is_answered_or_the_last_reset_is_old() {
+    let resetting = |count, last| {
+        let resets = Some(Resets { count, age: Duration::from_secs(900), last: Duration::from_secs(last) });
+        of(&[HopFacts { resets, ..up("10.20.20.20:6000") }])
+    };
+    let (text, health, since) = only(&resetting(5, 3)).unwrap();
+    assert_eq!((health, since), (Health::Doubtful, at(NOW - 900)));
+    assert_eq!(
+        text,
+        "10.20.20.20:6000 resets its flows: the last 5 before a byte came back, 3s ago; does `allow` there have this relay's address? the log there says why it refuses"
+    );
+    assert!(resetting(4, 3).is_empty() && resetting(5, 600).is_empty());
 }

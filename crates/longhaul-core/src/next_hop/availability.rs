@@ -64,7 +64,7 @@ pub struct HopView {
     pub rtt: Option<Duration>,
     /// Number of failed dials since it last answered or passed its checks.
     pub failures: u32,
-    /// Time since the first of those; `None` without one.
+    /// Time since the first of those, or since its first failed check after a good one; `None` without one.
     pub failing_for: Option<Duration>,
     /// Time since any flow to it had an answer, if all that carry bytes wait for one. `None` otherwise.
     pub stalled_for: Option<Duration>,
@@ -100,7 +100,7 @@ pub(super) struct DialRecord {
     since: Instant,
     /// Number of failed dials that are not forgiven.
     failures: u32,
-    /// Time of the first of them.
+    /// Time of the first of them, or of the first failed check after a good one.
     failing_since: Option<Instant>,
     /// Time of the next ejection.
     pause: Duration,
@@ -253,6 +253,11 @@ impl DialRecord {
     pub(super) fn checked(&mut self, passed: bool, thresholds: Thresholds, now: Instant) -> Option<Change> {
         self.streak = if passed == self.passed { self.streak.saturating_add(1) } else { 1 };
         self.passed = passed;
+        match passed {
+            true if self.failures == 0 => self.failing_since = None,
+            true => {}
+            false => _ = self.failing_since.get_or_insert(now),
+        }
         match (passed, self.phase) {
             (true, Phase::Down | Phase::Ejected { .. }) if self.streak >= thresholds.rise => {
                 let change = if self.phase == Phase::Down { Change::Up } else { Change::Returned };
@@ -275,6 +280,10 @@ impl DialRecord {
     /// Ends the effect of checks, because the tunnel no longer has any.
     pub(super) fn unchecked(&mut self, now: Instant) {
         self.streak = 0;
+        self.passed = true;
+        if self.failures == 0 {
+            self.failing_since = None;
+        }
         if self.phase == Phase::Down {
             self.enter(Phase::SlowStart, now);
         }

@@ -133,6 +133,15 @@ impl LegEnd {
         LegEnd { info, local, sent, lasted: end.flow.began.elapsed(), congestion, is_untold, was_full_under_way }
     }
 
+    /// Whether the flow was a health check, such as one of another longhaul or of HAProxy. This is its accept leg.
+    pub(crate) fn is_of_check(&self, end: &FlowEnd<'_>) -> bool {
+        end.how == How::Reset(Leg::Accept)
+            && self.info.bytes_received == 0
+            && end.tally == Tally::default()
+            && self.lasted < CHECK_LASTS
+            && !end.flow.client.is_data()
+    }
+
     /// Logs a warning that names the buffer that limited a long path, if one did. It relies on a measurement, not on a
     /// comparison of buffers with the BDP. At most once a second for each tunnel.
     fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg) {
@@ -169,6 +178,8 @@ impl LegEnd {
 
 /// Bytes below which a flow ends too soon for its congestion counters to mean anything.
 const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
+/// Time within which a health check ends.
+const CHECK_LASTS: Duration = Duration::from_secs(1);
 
 /// Names the legs whose peers got every byte and a FIN before the flow broke, and therefore no RST.
 fn untold(accept: &LegEnd, dial: Option<&LegEnd>) -> Option<&'static str> {

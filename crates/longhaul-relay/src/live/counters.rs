@@ -142,6 +142,8 @@ counters! {
     dials_failed in "longhaul_tunnel_flow_ends" "dial failed";
     /// Flows in which a peer sent RST.
     reset_by_peer in "longhaul_tunnel_flow_ends" "reset by peer";
+    /// Flows that their client reset within a second, without a byte from either host: health checks.
+    checked in "longhaul_tunnel_flow_ends" "health check";
     /// Flows in which a peer stopped answering.
     timed_out in "longhaul_tunnel_flow_ends" "timed out";
     /// Flows in which a leg failed with another errno.
@@ -219,6 +221,7 @@ impl Counters {
         self.count(|counters| match how {
             How::Finished => &counters.finished,
             How::Reset(_) => &counters.reset_by_peer,
+            How::Checked => &counters.checked,
             How::TimedOut(_) => &counters.timed_out,
             How::Failed(..) => &counters.leg_failed,
             How::DialFailed => &counters.dials_failed,
@@ -253,6 +256,7 @@ mod tests {
         other.ended(How::Finished);
         let resets = [
             How::Reset(Leg::Accept),
+            How::Checked,
             How::TimedOut(Leg::Dial),
             How::Failed(Leg::Dial, libc::EHOSTUNREACH),
             How::DialFailed,
@@ -263,11 +267,11 @@ mod tests {
         ];
         [How::Finished].into_iter().chain(resets).for_each(|how| counters.ended(how));
         let reasons = [
-            &counters.reset_by_peer, &counters.timed_out, &counters.leg_failed, &counters.dials_failed,
-            &counters.half_open_too_long, &counters.cut, &counters.refused_probe_flows,
+            &counters.reset_by_peer, &counters.checked, &counters.timed_out, &counters.leg_failed,
+            &counters.dials_failed, &counters.half_open_too_long, &counters.cut, &counters.refused_probe_flows,
         ];
-        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 2, 1]);
-        assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 8));
-        assert_eq!((all.finished.load(Relaxed), all.reset.load(Relaxed)), (2, 8), "both tunnels");
+        assert_eq!(reasons.map(|reason| reason.load(Relaxed)), [1, 1, 1, 1, 1, 1, 2, 1]);
+        assert_eq!((counters.finished.load(Relaxed), counters.reset.load(Relaxed)), (1, 9));
+        assert_eq!((all.finished.load(Relaxed), all.reset.load(Relaxed)), (2, 9), "both tunnels");
     }
 }

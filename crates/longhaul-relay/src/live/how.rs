@@ -26,6 +26,8 @@ pub enum How {
     Finished,
     /// The leg was reset by its peer, so the other leg was reset too.
     Reset(Leg),
+    /// The client sent RST within a second, and no byte came from either host: a health check.
+    Checked,
     /// The leg's peer stopped answering: keepalive, user-timeout or retransmission gave up.
     TimedOut(Leg),
     /// The leg failed with another errno.
@@ -56,7 +58,7 @@ impl From<Broken> for How {
 impl How {
     /// Whether the flow ended for another reason than a failure of `leg`.
     pub(crate) fn is_of_other(self, leg: Leg) -> bool {
-        !matches!(self, How::Reset(of) | How::TimedOut(of) | How::Failed(of, _) if of == leg)
+        !matches!(self, How::Reset(of) | How::TimedOut(of) | How::Failed(of, _) if of == leg) && self != How::Checked
     }
 }
 
@@ -65,6 +67,7 @@ impl fmt::Display for How {
         match self {
             How::Finished => f.write_str("finished"),
             How::Reset(leg) => write!(f, "reset by the {leg} leg"),
+            How::Checked => f.write_str("health check"),
             How::TimedOut(leg) => write!(f, "{leg} leg timed out"),
             How::Failed(leg, errno) => write!(f, "{leg} leg failed: {}", errno_text(*errno)),
             How::DialFailed => f.write_str("dial failed"),

@@ -121,6 +121,9 @@ fn tunnels() -> Vec<Metric> {
             "1 while the tunnel listens and none of its problems is fatal. Failed dials and full limits are not fatal.",
             |tunnel| whole(tunnel.listening && !tunnel.health.is_broken()),
         ),
+        Metric::tunnel("longhaul_tunnel_doubtful", "1 while the health of the tunnel is doubtful.", |tunnel| {
+            whole(tunnel.health == Health::Doubtful)
+        }),
     ];
     rows.extend(counters(|name| FIRST.contains(&name)));
     rows.extend([

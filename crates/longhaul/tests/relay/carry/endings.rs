@@ -318,8 +318,18 @@ fn a_reader_that_stops_for_thirty_seconds_after_a_reset_is_reset() {
 fn a_client_that_gives_up_ends_the_dial() {
     let silent = Silent::new();
     let hop = Hop::new(&[silent.address()], &["--connect-timeout", "10min"]);
-    reset(hop.dial());
+    let client = hop.dial();
+    send_all(&client, b"never mind");
+    reset(client);
     assert_eq!(hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+}
+
+#[test]
+fn a_client_that_resets_at_once_is_a_health_check_unless_it_has_sent_a_byte() {
+    let silent = Silent::new();
+    let hop = Hop::new(&[silent.address()], &["--log-level", "debug"]);
+    reset(hop.dial());
+    assert_eq!(hop.relay.flow_end(), (0, 0, "health check".into()));
 }
 
 #[test]

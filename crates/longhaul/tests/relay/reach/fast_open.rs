@@ -263,17 +263,17 @@ fn a_client_that_ends_before_or_with_its_first_bytes_gets_its_answer() {
 fn a_client_that_resets_ends_the_dial() {
     with_and_without_cookie(|| {
         let silent = Silent::new();
-        let opener = Opener::new(&[silent.address()], &["--connect-timeout=60s"]);
-        let is_heard = || assert_eq!(opener.hop.relay.flow_end(), (0, 0, "reset by the accept leg".into()));
+        let opener = Opener::new(&[silent.address()], &["--connect-timeout=60s", "--log-level", "debug"]);
+        let is_heard = |how: &str| assert_eq!(opener.hop.relay.flow_end(), (0, 0, how.into()));
         reset(opener.dial_and(|mut client| client.write_all(b"never mind").unwrap()));
-        is_heard();
+        is_heard("reset by the accept leg");
         // Resets while the relay waits for the first byte, and then before the relay looks.
         reset(opener.hop.dial());
-        is_heard();
+        is_heard("health check");
         opener.hop.relay.stop();
         reset(opener.hop.dial());
         opener.hop.relay.signal("CONT");
-        is_heard();
+        is_heard("health check");
     });
 }
 
