@@ -104,11 +104,18 @@ impl Live {
         Live { relay, tunnel, flow }
     }
 
-    /// Notes whether the next hop has answered, or has reset the flow instead, as a relay does that does not allow this one.
+    /// Notes whether the next hop sent a byte, or reset the flow soon after the dial and before one. A relay does so if its `allow` lacks
+    /// this one, or if its own dial failed.
     fn judge(&self, end: &FlowEnd<'_>) {
-        if let (false, Some((hop, _))) = (self.flow.is_probe() || self.flow.client.is_own(), self.flow.next_hop()) {
+        let Flow { client, began, .. } = &*self.flow;
+        let is_of_client = !(self.flow.is_probe() || client.is_own() || client.is_data());
+        if let (true, Some((hop, _))) = (is_of_client, self.flow.next_hop()) {
             let has_answered = end.tally.down > 0 || end.how == How::Finished;
-            self.tunnel.hops.used(hop, has_answered, !has_answered && end.how == How::Reset(Leg::Dial));
+            self.tunnel.hops.used(
+                hop,
+                has_answered,
+                !has_answered && end.how == How::Reset(Leg::Dial) && began.elapsed() < RESETS_WITHIN,
+            );
         }
     }
 }
@@ -259,6 +266,10 @@ fn begin_to_carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Str
     relay.governor.begin(flow);
     Legs { relay, flow, accept, dial }
 }
+
+/// Age below which a flow that its next hop resets tells of the hop, and not of what the flow did there: the dial of a relay behind it may
+/// have timed out.
+const RESETS_WITHIN: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@
 //! divider   all of these together: the limit of each flow, for one direction
 //! base      the round-trip time of a path without a queue
 //! history   the last looks at a path, and the rates and losses that they show
-//! phase     what the cap of a path waits for, and what it has seen meanwhile
+//! phase     the phases of a path's cap, and what each remembers
 //! path      the cap of a path, found by itself
 //! ```
 //!

@@ -57,10 +57,8 @@ pub struct PathCap {
     patience: Duration,
     /// Multiple of the usual first step with which the next raise begins.
     boost: f64,
-    /// Whether the line's rate was just found for the first time.
-    is_found: bool,
-    /// Number of the next raises that begin at once, and with long steps, because another relay has found more of the line.
-    hurries: u32,
+    /// Number of hurried raises left: without a rest before, and with [`HURRIED_BOOST`]. Another relay has found more of the line.
+    hurried_raises: u32,
     state: PathState,
     since: Instant,
 }
@@ -96,8 +94,7 @@ impl PathCap {
             declines: Declines::default(),
             patience: FIRST_PATIENCE,
             boost: 1.0,
-            is_found: false,
-            hurries: 0,
+            hurried_raises: 0,
             state: PathState::Searching,
             since: now,
         }
@@ -162,8 +159,8 @@ impl PathCap {
             Phase::Draining(draining) => self.drain(now, draining, queue, short),
             Phase::Resting { .. } | Phase::Raising { .. } if queue > short => self.begin_drain(now, queue, false),
             Phase::Resting { until } if now >= until => {
-                let boost = if self.hurries > 0 { HURRIED_BOOST } else { self.boost };
-                self.hurries = self.hurries.saturating_sub(1);
+                let boost = if self.hurried_raises > 0 { HURRIED_BOOST } else { self.boost };
+                self.hurried_raises = self.hurried_raises.saturating_sub(1);
                 self.phase = Phase::Raising { step: boost * self.first_step(), count: 0, next: now };
             }
             Phase::Resting { .. } => {}
@@ -250,12 +247,11 @@ impl PathCap {
     fn search(&mut self, now: Instant, queue: Duration, short: Duration) {
         if queue > SEARCHED * short && self.history.rate_over(RECENT) > 0.0 {
             self.begin_drain(now, queue, false);
-            if !matches!(self.phase, Phase::Draining(_)) {
-                return;
-            }
+            let Phase::Draining(draining) = &mut self.phase else { return };
+            draining.is_first = true;
             // The start was faster with each look, so the rate was higher in the last one.
             self.line = self.line.max(self.history.rate_over(ONE_LOOK));
-            (self.boost, self.is_found) = (FOUND_BOOST, true);
+            self.boost = FOUND_BOOST;
         }
     }
 
@@ -280,6 +276,7 @@ impl PathCap {
             line: rate,
             before,
             least_cap: self.drain_cap(queue, is_attempt),
+            is_first: false,
             is_crowded: false,
             is_attempt,
         });
@@ -299,9 +296,9 @@ impl PathCap {
         if queue <= short {
             return self.drained(now, draining);
         }
-        // Less is acknowledged than we send: another one takes more of the line than before.
+        // Less is acknowledged than the least that we have sent: another sender takes more of the line than before.
         let base = self.base.rtt.unwrap_or_default();
-        draining.is_crowded |= now >= draining.since + base && rate < CROWDED * draining.least_cap;
+        draining.is_crowded |= self.is_wanted() && now >= draining.since + base && rate < CROWDED * draining.least_cap;
         draining.most = draining.most.max(queue);
         // What was sent before the cap waits in the queue, too.
         let seen = draining.since + base + draining.most + AFTER_STEP;
@@ -309,7 +306,7 @@ impl PathCap {
         if now < seen || queue + STEADY < draining.least {
             (draining.least, draining.at, draining.next) = (queue, now, now + rest / 3);
         } else if now >= draining.next && rate > 0.0 && self.is_wanted() {
-            // Two relays that have seen the line at different moments may have seen more of it than there is.
+            // Two relays may together have taken more than the line has. If each follows what is acknowledged, the queue empties.
             self.line = rate.max(REDUCED * draining.line).min(self.line);
             draining.next = now + rest / 3;
         }
@@ -341,12 +338,12 @@ impl PathCap {
         if is_taken && !self.is_background {
             return self.share(now, self.declines.from);
         }
-        if std::mem::take(&mut self.is_found) && draining.is_crowded {
-            self.hurries = HURRIES;
+        if draining.is_first && draining.is_crowded {
+            self.hurried_raises = HURRIED_RAISES;
         }
         let rest = match self.is_background {
             true => BACKGROUND_REST,
-            false if self.hurries > 0 => Duration::ZERO,
+            false if self.hurried_raises > 0 => Duration::ZERO,
             false => SECOND,
         };
         self.rest(now, rest);
@@ -363,8 +360,8 @@ impl PathCap {
         let (least, most) = (seen().min(), seen().max());
         let varies = 2 * STEADY + self.noise();
         let is_steady = least.zip(most).is_some_and(|(least, most)| most - least <= varies);
+        // A lower rate has not helped, so it was not that.
         self.line = self.line.max(draining.line);
-        self.is_found = false;
         // In two attempts the same: nobody else's queue is so steady.
         let is_same = least.zip(self.steady).is_some_and(|(least, before)| least.abs_diff(before) <= 2 * STEADY);
         self.steady = least.filter(|_| is_steady && draining.is_attempt);
@@ -375,9 +372,16 @@ impl PathCap {
             let cap = self.cap.unwrap_or(self.line) * YIELDED;
             self.line = cap.max(self.floor()) / BELOW;
             self.cap = Some(cap.max(self.floor()));
-            let (shows_line, is_attempt) = (draining.since, false);
-            self.phase =
-                Phase::Draining(Draining { at: now, least: Duration::MAX, shows_line, is_attempt, ..draining });
+            let (shows_line, is_attempt, is_first) = (draining.since, false, false);
+            self.phase = Phase::Draining(Draining {
+                at: now,
+                least: Duration::MAX,
+                line: self.line,
+                shows_line,
+                is_attempt,
+                is_first,
+                ..draining
+            });
         } else {
             let had = if draining.is_attempt { 0.0 } else { self.declines.from.max(draining.before) };
             self.share(now, had);
@@ -396,6 +400,7 @@ impl PathCap {
         self.phase = Phase::Sharing { until, held: if is_held { now + HELD } else { now } };
         self.patience = (2 * self.patience).min(LAST_PATIENCE);
         self.declines = Declines::default();
+        self.hurried_raises = 0;
     }
 
     fn raise(&mut self, now: Instant, step: f64, count: u32, next: Instant) {
@@ -416,7 +421,8 @@ impl PathCap {
         self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
     }
 
-    /// Returns the first step of a raise, in bit/s. On a fast line it is the same for each relay that sends there, whatever its share.
+    /// Returns the first step of a raise, in bit/s. It is the same for all relays whose caps are above some 40 Mbit/s, so that those on one
+    /// line come to equal shares.
     fn first_step(&self) -> f64 {
         self.step_of(FIRST_QUEUE).min(MOST_FIRST_STEP)
     }
@@ -521,7 +527,7 @@ const DRAINED_IN: Duration = Duration::from_millis(300);
 const LEAST_PART: f64 = 0.3;
 /// The same in an attempt to empty a queue that others may fill.
 const ATTEMPT: f64 = 0.5;
-/// Least part of the line's rate that is left if the queue does not become shorter.
+/// Least part of the line's rate as first seen to which it is lowered while the queue does not become shorter.
 const REDUCED: f64 = 0.92;
 /// A queue that is shorter by this is shorter.
 const STEADY: Duration = Duration::from_millis(1);
@@ -536,21 +542,23 @@ const DECLINES_WITHIN: Duration = Duration::from_secs(20);
 const YIELDED: f64 = 0.7;
 /// Least cap of the background, as a part of the highest rate.
 const FLOOR: f64 = 0.05;
-/// The queues in seconds that the first and the longest step make at most by which the cap is raised, the longest first step in bit/s, and
-/// the number of steps of a size.
+/// Longest queue in seconds that the first step of a raise makes, and that any step makes.
 const FIRST_QUEUE: f64 = 0.002;
 const LAST_QUEUE: f64 = 0.02;
+/// Longest first step in bit/s, without a boost. It is no part of the cap, so that relays on one line come to equal shares.
 const MOST_FIRST_STEP: f64 = 400_000.0;
+/// Number of steps after which they become twice as long.
 const STEPS_OF_A_SIZE: u32 = 3;
-/// Multiple of the first step after the line's rate was found for the first time, or was found to be less than [`MISTAKEN`] of what it was
-/// before: it may be more than that. Half of it below a policer that was just found.
+/// Multiple of the first step after a rate that may be too low: the first one found, or one below [`MISTAKEN`] of the one before. Half of it
+/// below a policer that was just found.
 const FOUND_BOOST: f64 = 4.0;
 const MISTAKEN: f64 = 0.9;
-/// Part of the cap below which acknowledgements show, while there is a queue, that another one takes more of the line than before. When two
-/// relays begin at the same time, one finds up to three times as much as the other. The number of raises, and the multiple of the first
-/// step, with which the other one takes its share.
+/// Part of the least cap below which acknowledgements show, while there is a queue, that another sender takes more of the line than before.
 const CROWDED: f64 = 0.9;
-const HURRIES: u32 = 3;
+/// Number of hurried raises of a relay that was crowded while its first queue drained. Of two that begin together, one may find three times
+/// as much as the other.
+const HURRIED_RAISES: u32 = 3;
+/// Multiple of the first step in a hurried raise; [`LAST_QUEUE`] still holds.
 const HURRIED_BOOST: f64 = 16.0;
 /// Time for which the background leaves the line as it is after a queue.
 const BACKGROUND_REST: Duration = Duration::from_millis(1_250);

@@ -1,4 +1,4 @@
-//! What the cap of a path waits for, and what it has seen meanwhile.
+//! Phases of a path's cap, and what each has to remember until it ends.
 
 use std::time::{Duration, Instant};
 
@@ -41,15 +41,17 @@ pub(super) struct Draining {
     /// The smallest queue since the cap could be seen, and when.
     pub(super) least: Duration,
     pub(super) at: Instant,
-    /// Time of the next reduction, if the queue is no shorter then.
+    /// Time from which the line's rate may be lowered, if the queue is no shorter then.
     pub(super) next: Instant,
-    /// The line's rate as acknowledgements have shown it.
+    /// The line's rate as first seen, before it was lowered.
     pub(super) line: f64,
     /// The line's rate before, or 0.
     pub(super) before: f64,
     /// The least cap so far.
     pub(super) least_cap: f64,
-    /// Whether another one takes more of the line meanwhile.
+    /// Whether it is the queue by which the search found the line.
+    pub(super) is_first: bool,
+    /// Whether less was acknowledged than `least_cap`, while bytes waited: another sender takes more of the line than before.
     pub(super) is_crowded: bool,
     /// Whether the cap keeps half of the rate, to see whether another program fills the queue.
     pub(super) is_attempt: bool,

@@ -77,21 +77,21 @@ const HOP_RULES: &[HopRule] = &[
     },
     HopRule {
         health: Health::Doubtful,
-        applies: |hop| Some(resets(hop)?.age),
-        problem: Some(HopProblem {
-            write: |hop| format!("{} {}", hop.next_hop, resets_flows(hop)),
-            remedy: Some(DOES_IT_ALLOW),
-            has_line: false,
-        }),
-        short: Some(resets_flows),
-    },
-    HopRule {
-        health: Health::Doubtful,
         applies: |hop| hop.looped_for,
         problem: None,
         short: Some(|hop| {
             format!("its flows come back, for {}", age(hop.looped_for.unwrap_or_default().as_secs_f64()))
         }),
+    },
+    HopRule {
+        health: Health::Doubtful,
+        applies: |hop| Some(resets(hop)?.age),
+        problem: Some(HopProblem {
+            write: |hop| format!("{} {}", hop.next_hop, resets_flows(hop)),
+            remedy: Some(WHY_IN_ITS_LOG),
+            has_line: false,
+        }),
+        short: Some(resets_flows),
     },
     HopRule {
         health: Health::Broken,
@@ -117,7 +117,7 @@ pub fn of_hop(hop: &HopFacts) -> Health {
 }
 
 /// Returns how and when the last dial or check of a next hop failed, and for how long none was good: `refused 2s ago, failing for
-/// 12s`. Or for how long its flows have had no answer. `None` if none of it is so.
+/// 12s`. Or how its flows fail: no answer, a reset, or they come back. `None` if none of it is so.
 pub fn failure(hop: &HopFacts) -> Option<String> {
     let mut short = HOP_RULES.iter().filter_map(|rule| (rule.applies)(hop).and(rule.short));
     short.next().map(|short| short(hop))
@@ -236,14 +236,15 @@ fn failing(hop: &HopFacts) -> String {
     format!("{}failing for {}", last.unwrap_or_default(), age(failing_for(hop).as_secs_f64()))
 }
 
-/// Returns the flows that the hop has reset, if they are many and not long ago.
+/// Returns the flows that the hop has reset, if they are many and not long ago. A loop is another problem.
 fn resets(hop: &HopFacts) -> Option<Resets> {
-    hop.resets.filter(|resets| resets.count >= MANY_RESETS && resets.last < RESETS_LAST)
+    let is_told = |resets: &Resets| resets.count >= MANY_RESETS && resets.last < RESETS_LAST;
+    hop.resets.filter(is_told).filter(|_| hop.looped_for.is_none())
 }
 
 fn resets_flows(hop: &HopFacts) -> String {
     let Some(Resets { count, last, .. }) = resets(hop) else { return String::new() };
-    format!("resets its flows: the last {count} before a byte came back, {} ago", age(last.as_secs_f64()))
+    format!("reset the last {count} flows before it sent a byte, the last one {} ago", age(last.as_secs_f64()))
 }
 
 fn stalled_for(hop: &HopFacts) -> String {
@@ -274,12 +275,14 @@ fn check_refusal(hop: &HopFacts) -> Option<&Noted> {
 /// The remedy for peers that do not answer.
 pub(super) const IS_PATH_WHOLE: &str = "is the path to it whole? ping it from here; docs/troubleshooting.md says more";
 
-/// The remedy for a hop that resets each flow.
-const DOES_IT_ALLOW: &str = "does `allow` there have this relay's address? the log there says why it refuses";
+/// The remedy for a hop that resets its flows.
+const WHY_IN_ITS_LOG: &str =
+    "its log says why: it does not allow this relay's address, or a relay there does not reach its own next hop";
 
-/// Number of resets in a row that are no accident of one client, and the time after which they say nothing any more.
+/// Number of resets in a row that are no accident of one client.
 const MANY_RESETS: u32 = 5;
-const RESETS_LAST: Duration = Duration::from_secs(600);
+/// Time after which resets of a hop say nothing any more.
+pub const RESETS_LAST: Duration = Duration::from_secs(600);
 
 /// Number of next hops that a problem names, so that it stays one readable line.
 const MAX_NAMES: usize = 3;

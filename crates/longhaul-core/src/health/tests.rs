@@ -441,7 +441,7 @@ fn a_hop_that_resets_its_flows_is_doubtful_until_one_is_answered_or_the_last_res
     assert_eq!((health, since), (Health::Doubtful, at(NOW - 900)));
     assert_eq!(
         text,
-        "10.20.20.20:6000 resets its flows: the last 5 before a byte came back, 3s ago; does `allow` there have this relay's address? the log there says why it refuses"
+        "10.20.20.20:6000 reset the last 5 flows before it sent a byte, the last one 3s ago: its log says why: it does not allow this relay's address, or a relay there does not reach its own next hop"
     );
     assert!(resetting(4, 3).is_empty() && resetting(5, 600).is_empty());
 }

@@ -204,7 +204,11 @@ impl DialRecord {
 
     /// Records that a dial was answered.
     pub(super) fn answered(&mut self, now: Instant) -> Option<Change> {
-        self.forgive();
+        self.failures = 0;
+        // The next hop may answer although what its checks look for is broken.
+        if self.passed {
+            self.failing_since = None;
+        }
         match self.phase {
             Phase::Ejected { .. } => {
                 self.enter(Phase::SlowStart, now);

@@ -126,7 +126,8 @@ impl Paths {
         is_due
     }
 
-    /// Looks at one direction of `flow`, whose sink is the leg `leg`. Without `info` it has nothing to tell.
+    /// Looks at one direction of `flow`, whose sink is the leg `leg`. `info` is its TCP_INFO; without it, the flow
+    /// is only counted.
     pub(super) fn look(
         &mut self,
         flow: &Flow,
@@ -138,7 +139,7 @@ impl Paths {
     ) {
         let path = match sink {
             Sink::Lan => return,
-            Sink::New => match self.find(flow, leg, now) {
+            Sink::New => match self.find(flow, leg, info, now) {
                 Some(Some(path)) => {
                     *sink = Sink::Wan(WanSink { arrived: 0, retransmitted: 0, sent: 0, is_open: true, before: None });
                     member.set_path(Some(path));
@@ -192,12 +193,12 @@ impl Paths {
     }
 
     /// Returns the path of a leg, a new one if need be; the inner `None` if it is no WAN leg. `None` while that is not known.
-    fn find(&mut self, flow: &Flow, leg: Leg, now: Instant) -> Option<Option<usize>> {
+    fn find(&mut self, flow: &Flow, leg: Leg, info: Option<&TcpInfo>, now: Instant) -> Option<Option<usize>> {
         let address = address_of(flow, leg)?;
         if address.is_loopback() {
             return Some(None);
         }
-        let info = TcpInfo::of(flow.stream(leg)?.as_fd()).ok()?;
+        let info = info?;
         let rtt = if info.min_rtt.is_zero() { info.rtt } else { info.min_rtt };
         if rtt.is_zero() {
             return None;
@@ -340,10 +341,14 @@ impl Path {
 }
 
 impl Sink {
-    /// Whether TCP_INFO of the leg has something to tell: it is a WAN leg that was given bytes since the last look, of which it has
-    /// `taken` so many now, or something was not acknowledged then.
-    pub(super) fn tells(&self, taken: u64) -> bool {
-        matches!(self, Sink::Wan(of) if of.is_open || of.sent != taken)
+    /// Whether a look needs TCP_INFO of the leg: its round trip is not known, or it is a WAN leg with bytes under way, with new ones
+    /// (`taken` is all that it was given), or with a source that waits for it.
+    pub(super) fn needs_info(&self, taken: u64, is_blocked: bool) -> bool {
+        match self {
+            Sink::New => true,
+            Sink::Lan => false,
+            Sink::Wan(of) => of.is_open || of.sent != taken || is_blocked,
+        }
     }
 
     /// Gives the leg back the congestion control that it had.

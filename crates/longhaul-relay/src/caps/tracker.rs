@@ -98,7 +98,7 @@ impl Tracker {
         if still >= STILL {
             return Pause { time: Some(SLOW), is_drowsy: true };
         }
-        // Each look at a busy flow costs a system call or two. Paths alone get by with their own looks.
+        // Each look at a busy flow costs a system call for each busy direction. Paths alone get by with their own looks.
         let is_auto_alone = self.is_auto && self.caps.all.is_none() && self.caps.tunnels.iter().all(Option::is_none);
         if is_auto_alone && self.busy > MANY_FLOWS {
             return Pause { time: Some(SLOW), is_drowsy: false };
@@ -227,6 +227,7 @@ impl Tracker {
         let ended: Vec<usize> = (0..self.flows.len()).filter(|index| self.flows[*index].has_ended()).collect();
         let mut moved = 0;
         self.busy = 0;
+        // Both are asked, because `is_due` begins the look of its paths. They are always due together.
         let is_due = self.is_auto
             && self.paths.iter_mut().fold(false, |is_due, paths| is_due | paths.is_due(self.flows.len(), now));
         for direction in [0, 1] {
@@ -307,14 +308,14 @@ impl Tracker {
     }
 }
 
-/// Samples the direction of `flow` out of `source`. If `sink` is given and is a WAN leg that has something to tell, one TCP_INFO has that,
-/// too.
+/// Samples the direction of `flow` out of `source`. With `sink`, also returns its TCP_INFO if the look at the path needs it; that has the
+/// unsent bytes, so the sample costs no other system call.
 fn sample(flow: &Flow, source: Leg, member: &Member, sink: Option<&Sink>) -> (Sample, Option<TcpInfo>) {
     let (taken, is_blocked) = (flow.carried(source), flow.is_blocked(source));
     // Read after `taken`, so that bytes that move meanwhile count as unsent, and are sent at the next look.
     let leg = || flow.stream(source.other());
-    let tells = sink.is_some_and(|sink| sink.tells(taken) || is_blocked);
-    let info = leg().filter(|_| tells).and_then(|leg| TcpInfo::of(leg.as_fd()).ok());
+    let needs_info = sink.is_some_and(|sink| sink.needs_info(taken, is_blocked));
+    let info = leg().filter(|_| needs_info).and_then(|leg| TcpInfo::of(leg.as_fd()).ok());
     let unsent = match &info {
         Some(info) => info.notsent_bytes,
         None if taken == member.sent() => 0,

@@ -112,6 +112,10 @@ impl Hops {
             resets.remove(&key);
         } else {
             let of = resets.entry(key).or_insert(Resets { count: 0, first: now, last: now });
+            // Old resets say nothing about this one.
+            if now.saturating_duration_since(of.last) >= health::RESETS_LAST {
+                *of = Resets { count: 0, first: now, last: now };
+            }
             (of.count, of.last) = (of.count.saturating_add(1), now);
         }
         self.resetting.store(resets.len(), Relaxed);
