@@ -104,7 +104,7 @@ impl Live {
         Live { relay, tunnel, flow }
     }
 
-    /// Notes whether the next hop sent a byte, or reset the flow soon after the dial and before one. A relay does so if its `allow` lacks
+    /// Notes whether the next hop sent a byte or FIN, or reset the flow within [`RESETS_WITHIN`] and before one. A relay does so if its `allow` lacks
     /// this one, or if its own dial failed.
     fn judge(&self, end: &FlowEnd<'_>) {
         let Flow { client, began, .. } = &*self.flow;

@@ -43,7 +43,7 @@ pub(super) struct Draining {
     pub(super) at: Instant,
     /// Time from which the line's rate may be lowered, if the queue is no shorter then.
     pub(super) next: Instant,
-    /// The line's rate as first seen, before it was lowered.
+    /// The line's rate as first seen, before it was lowered, or what the background has kept.
     pub(super) line: f64,
     /// The line's rate before, or 0.
     pub(super) before: f64,

@@ -137,6 +137,7 @@ impl Paths {
         info: Option<&TcpInfo>,
         now: Instant,
     ) {
+        let is_new = matches!(sink, Sink::New);
         let path = match sink {
             Sink::Lan => return,
             Sink::New => match self.find(flow, leg, info, now) {
@@ -164,7 +165,7 @@ impl Paths {
         path.held += u32::from(member.is_held());
         let (Some(info), Some(stream)) = (info, flow.stream(leg)) else { return };
         // The first look at a leg that is not new has the bytes of the time before it.
-        let is_first = of.sent == 0 && of.arrived == 0 && flow.began.elapsed() > 2 * SELDOM;
+        let is_first = is_new && flow.began.elapsed() > 2 * SELDOM;
         let moved = of.follow(info, member);
         if moved.is_some() && !is_first && !member.is_background() {
             path.foreground = Some(now);
