@@ -62,7 +62,6 @@ pub(crate) fn run(
             end.how = How::Checked;
         }
         live.flow.counters.ended(end.how);
-        live.judge(&end);
         // Closed at once, because `conclude` prepared the close for the state that the kernel just reported. Closed
         // before the permit is dropped, because the permit stands for their descriptors.
         drop((accept, dial));
@@ -104,18 +103,18 @@ impl Live {
         Live { relay, tunnel, flow }
     }
 
-    /// Notes whether the next hop sent a byte or FIN, or reset the flow within [`RESETS_WITHIN`] and before one. A relay does so if its `allow` lacks
-    /// this one, or if its own dial failed.
-    fn judge(&self, end: &FlowEnd<'_>) {
+    /// Whether the next hop sent a byte or FIN, or else reset the flow within [`RESETS_WITHIN`], as a relay does whose `allow` lacks this
+    /// one, or whose own dial failed. `None` if neither, and of flows that tell nothing of the hop.
+    fn has_answered(&self) -> Option<bool> {
         let Flow { client, began, .. } = &*self.flow;
-        let is_of_client = !(self.flow.is_probe() || client.is_own() || client.is_data());
-        if let (true, Some((hop, _))) = (is_of_client, self.flow.next_hop()) {
-            let has_answered = end.tally.down > 0 || end.how == How::Finished;
-            self.tunnel.hops.used(
-                hop,
-                has_answered,
-                !has_answered && end.how == How::Reset(Leg::Dial) && began.elapsed() < RESETS_WITHIN,
-            );
+        if self.flow.is_probe() || client.is_own() || client.is_data() {
+            return None;
+        }
+        match self.flow.how()? {
+            How::Finished => Some(true),
+            _ if self.flow.tally().down > 0 => Some(true),
+            How::Reset(Leg::Dial) if began.elapsed() < RESETS_WITHIN => Some(false),
+            _ => None,
         }
     }
 }
@@ -123,7 +122,7 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         if let Some((hop, _)) = self.flow.next_hop() {
-            self.tunnel.hops.ended(hop);
+            self.tunnel.hops.ended(hop, self.has_answered());
         }
         loop_test::ended(&self.tunnel, &self.flow);
         self.relay.registry.remove(&self.flow);

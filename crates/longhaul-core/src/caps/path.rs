@@ -265,7 +265,7 @@ impl PathCap {
             return;
         }
         self.line = rate;
-        let shows_line = now + self.rtt();
+        let (shows_line, cap) = (now + self.rtt(), self.drain_cap(queue, is_attempt));
         self.phase = Phase::Draining(Draining {
             since: now,
             shows_line,
@@ -275,12 +275,12 @@ impl PathCap {
             next: now,
             line: rate,
             before,
-            least_cap: self.drain_cap(queue, is_attempt),
+            least_cap: cap,
             is_first: false,
             is_crowded: false,
             is_attempt,
         });
-        self.cap = Some(self.drain_cap(queue, is_attempt));
+        self.cap = Some(cap);
     }
 
     fn drain_cap(&self, queue: Duration, is_attempt: bool) -> f64 {

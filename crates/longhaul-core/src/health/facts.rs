@@ -166,22 +166,8 @@ pub struct HopFacts {
     /// The relay that refuses the probes of its checks, and why, so that they see only the connection. `None` if they see all
     /// that they should.
     pub check_refusal: Option<Noted>,
-    /// The flows in a row that it has reset before it sent a byte. A flow that ends after it got a byte, or with FIN, clears them; other
-    /// endings do not count. `None` without one.
-    pub resets: Option<Resets>,
     /// Time for which its flows seem to come back. `None` if they do not, or if it is not known by which hop they do.
     pub looped_for: Option<Duration>,
-}
-
-/// Flows in a row that a next hop has accepted and reset before a byte came from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resets {
-    /// Their number.
-    pub count: u32,
-    /// Time since the first one.
-    pub age: Duration,
-    /// Time since the last one.
-    pub last: Duration,
 }
 
 /// A reason in a few words, and the time since it was first given.

@@ -3,10 +3,10 @@
 //! Only active checks break a tunnel. A hop that merely failed dials is dialled again. If the daemon were not ready until then,
 //! no client would come whose dial could find that the hop answers.
 
-use super::facts::{At, HopFacts, NameFacts, Noted, Resets, TunnelFacts};
+use super::facts::{At, HopFacts, NameFacts, Noted, TunnelFacts};
 use super::problem::{Health, Party, Problem};
 use super::stage::Stage;
-use crate::next_hop::{Availability, EJECT_AFTER};
+use crate::next_hop::{Availability, EJECT_AFTER, RESETS_LAST, Resets};
 use longhaul_units::age;
 use std::time::Duration;
 
@@ -239,7 +239,7 @@ fn failing(hop: &HopFacts) -> String {
 /// Returns the flows that the hop has reset, if they are many and not long ago. A loop is another problem.
 fn resets(hop: &HopFacts) -> Option<Resets> {
     let is_told = |resets: &Resets| resets.count >= MANY_RESETS && resets.last < RESETS_LAST;
-    hop.resets.filter(is_told).filter(|_| hop.looped_for.is_none())
+    hop.choice.resets.filter(is_told).filter(|_| hop.looped_for.is_none())
 }
 
 fn resets_flows(hop: &HopFacts) -> String {
@@ -281,8 +281,6 @@ const WHY_IN_ITS_LOG: &str =
 
 /// Number of resets in a row that are no accident of one client.
 const MANY_RESETS: u32 = 5;
-/// Time after which resets of a hop say nothing any more.
-pub const RESETS_LAST: Duration = Duration::from_secs(600);
 
 /// Number of next hops that a problem names, so that it stays one readable line.
 const MAX_NAMES: usize = 3;

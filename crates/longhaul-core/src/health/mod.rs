@@ -27,9 +27,9 @@ mod tunnel;
 pub use daemon::{of_daemon, of_tunnel, problems};
 pub use facts::{
     At, DaemonFacts, DataFacts, GoneAddress, HopFacts, NameFacts, NearLimit, Noted, Phase, ProbeFacts, ProbeResult,
-    Resets, StalledClients, TunnelFacts, Wait, Whereabouts,
+    StalledClients, TunnelFacts, Wait, Whereabouts,
 };
-pub use hops::{RESETS_LAST, failure, of_hop};
+pub use hops::{failure, of_hop};
 pub use news::{Line, News};
 pub use probes::lateness;
 pub use problem::{Health, Party, Problem};

@@ -1,6 +1,6 @@
 use super::*;
 use crate::loops::{Doubtful, Sign};
-use crate::next_hop::{Availability, HopView};
+use crate::next_hop::{Availability, HopView, Resets};
 use crate::permits::Full;
 use std::time::{Duration, SystemTime};
 
@@ -17,14 +17,13 @@ fn noted(why: &str, seconds: f64) -> Option<Noted> {
 
 fn hop(next_hop: &str, state: Availability, failures: u32) -> HopFacts {
     let (age, failing_for) = (Duration::from_secs(60), (failures > 0).then_some(Duration::from_secs(5)));
-    let choice = HopView { state, age, flows: 0, rtt: None, failures, failing_for, stalled_for: None };
+    let choice = HopView { state, age, flows: 0, rtt: None, failures, failing_for, stalled_for: None, resets: None };
     HopFacts {
         next_hop: next_hop.into(),
         choice,
         last_failure: None,
         name: None,
         check_refusal: None,
-        resets: None,
         looped_for: None,
     }
 }
@@ -435,7 +434,8 @@ fn problems_of_the_process_come_after_those_of_tunnels_and_the_worst_first() {
 fn a_hop_that_resets_its_flows_is_doubtful_until_one_is_answered_or_the_last_reset_is_old() {
     let resetting = |count, last| {
         let resets = Some(Resets { count, age: Duration::from_secs(900), last: Duration::from_secs(last) });
-        of(&[HopFacts { resets, ..up("10.20.20.20:6000") }])
+        let hop = up("10.20.20.20:6000");
+        of(&[HopFacts { choice: HopView { resets, ..hop.choice }, ..hop }])
     };
     let (text, health, since) = only(&resetting(5, 3)).unwrap();
     assert_eq!((health, since), (Health::Doubtful, at(NOW - 900)));

@@ -68,6 +68,20 @@ pub struct HopView {
     pub failing_for: Option<Duration>,
     /// Time since any flow to it had an answer, if all that carry bytes wait for one. `None` otherwise.
     pub stalled_for: Option<Duration>,
+    /// The flows in a row that it has reset before it sent a byte. A flow that ends after it got a byte, or with FIN, clears them; other
+    /// endings do not count. `None` without one.
+    pub resets: Option<Resets>,
+}
+
+/// Flows in a row that a next hop has accepted and reset before a byte came from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resets {
+    /// Their number.
+    pub count: u32,
+    /// Time since the first one.
+    pub age: Duration,
+    /// Time since the last one.
+    pub last: Duration,
 }
 
 /// A change that is worth a line in the log.
@@ -167,7 +181,6 @@ impl DialRecord {
     /// Returns its state at `now`, with what the group knows of it: the number of its flows, and the time of its handshakes.
     pub(super) fn view(&self, flows: u32, rtt: Option<Duration>, now: Instant) -> HopView {
         let failing_for = self.failing_since.map(|since| now.saturating_duration_since(since));
-        let stalled_for = None;
         HopView {
             state: self.state(now),
             age: self.age(now),
@@ -175,7 +188,8 @@ impl DialRecord {
             rtt,
             failures: self.failures,
             failing_for,
-            stalled_for,
+            stalled_for: None,
+            resets: None,
         }
     }
 

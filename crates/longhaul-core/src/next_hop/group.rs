@@ -3,7 +3,7 @@
 //! A hop is known by its key, and its state is kept while it is in the tunnel or has flows. So a reload that keeps the
 //! hop keeps its state. Order and weights come from the tunnel as the flow knows it.
 
-use super::availability::{Change, DialRecord, HopView, Rank, Thresholds};
+use super::availability::{Change, DialRecord, HopView, Rank, Resets, Thresholds};
 use super::hash::HopKey;
 use super::policy::{Choice, Load, Policy};
 use std::net::IpAddr;
@@ -34,6 +34,8 @@ struct Hop {
     record: DialRecord,
     /// Time of the last answer to its flows, if all that carry bytes wait for one.
     stalled: Option<Instant>,
+    /// Number of flows in a row that it has reset before a byte came from it, and the times of the first and the last one.
+    resets: Option<(u32, Instant, Instant)>,
 }
 
 impl Group {
@@ -102,6 +104,15 @@ impl Group {
         }
     }
 
+    /// Records that a flow to the hop had an answer, or that the hop reset it before one.
+    pub fn used(&mut self, key: HopKey, has_answered: bool, now: Instant) {
+        let Some(hop) = self.hops.iter_mut().find(|hop| hop.key == key) else { return };
+        // Old resets say nothing about this one.
+        let before = hop.resets.filter(|(.., last)| now.saturating_duration_since(*last) < RESETS_LAST);
+        let (count, first, _) = before.unwrap_or((0, now, now));
+        hop.resets = (!has_answered).then_some((count.saturating_add(1), first, now));
+    }
+
     /// Records that a handshake with the hop took `rtt`. A SYN was lost if it took a second or more (RFC 6298 2.1), so
     /// such a time is no measurement (Karn's rule, RFC 6298 3).
     pub fn measured(&mut self, key: HopKey, rtt: Duration, now: Instant) {
@@ -142,8 +153,9 @@ impl Group {
     pub fn view(&self, key: HopKey, now: Instant) -> HopView {
         let unknown = Hop::new(key, now);
         let hop = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
-        let stalled_for = hop.stalled.map(|since| now.saturating_duration_since(since));
-        HopView { stalled_for, ..hop.record.view(hop.flows, hop.rtt, now) }
+        let age = |since| now.saturating_duration_since(since);
+        let resets = hop.resets.map(|(count, first, last)| Resets { count, age: age(first), last: age(last) });
+        HopView { stalled_for: hop.stalled.map(age), resets, ..hop.record.view(hop.flows, hop.rtt, now) }
     }
 
     fn load(&mut self, member: Member, now: Instant) -> Load {
@@ -163,9 +175,11 @@ impl Group {
 
 impl Hop {
     fn new(key: HopKey, now: Instant) -> Hop {
-        Hop { key, flows: 0, rtt: None, record: DialRecord::new(now), stalled: None }
+        Hop { key, flows: 0, rtt: None, record: DialRecord::new(now), stalled: None, resets: None }
     }
 }
 
+/// Time after which resets of a hop say nothing any more.
+pub const RESETS_LAST: Duration = Duration::from_secs(600);
 /// The first retransmission timeout of a SYN (RFC 6298 2.1).
 const FIRST_RTO: Duration = Duration::from_secs(1);

@@ -18,9 +18,9 @@ mod round_robin;
 mod source_hash;
 
 pub use availability::{
-    Availability, Change, EJECT_AFTER, FIRST_PAUSE, HopView, LONGEST_PAUSE, SLOW_START, Thresholds,
+    Availability, Change, EJECT_AFTER, FIRST_PAUSE, HopView, LONGEST_PAUSE, Resets, SLOW_START, Thresholds,
 };
-pub use group::{Group, Member};
+pub use group::{Group, Member, RESETS_LAST};
 pub use hash::HopKey;
 pub use policy::{Choice, Load, Policy};
 

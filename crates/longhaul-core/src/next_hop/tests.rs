@@ -298,6 +298,30 @@ fn good_checks_end_an_ejection() {
     assert_eq!((two.check(0, false), two.check(0, true), two.check(0, false)), (None, None, None));
 }
 
+#[test]
+fn a_failed_check_shows_until_one_passes_and_an_answered_dial_does_not_hide_it() {
+    let mut two = Two::new();
+    let failing_for = |two: &Two| two.group.view(two.members[0].key, two.now + Duration::from_secs(3)).failing_for;
+    assert_eq!((failing_for(&two), two.check(0, false)), (None, None));
+    two.group.answered(two.members[0].key, Duration::ZERO, two.now);
+    assert_eq!(failing_for(&two), Some(Duration::from_secs(3)));
+    assert_eq!((two.check(0, true), failing_for(&two)), (None, None));
+}
+
+#[test]
+fn resets_in_a_row_count_until_an_answer_and_old_ones_are_forgotten() {
+    let (mut group, key, start) = (Group::default(), key(1), Instant::now());
+    group.began(key, start);
+    let mut after = |second, has_answered| {
+        let now = start + Duration::from_secs(second);
+        group.used(key, has_answered, now);
+        group.view(key, now).resets.map(|Resets { count, age, last }| (count, age.as_secs(), last.as_secs()))
+    };
+    assert_eq!((after(0, false), after(9, false)), (Some((1, 0, 0)), Some((2, 9, 0))));
+    assert_eq!((after(10, true), after(20, false)), (None, Some((1, 0, 0))));
+    assert_eq!((after(619, false), after(1_219, false)), (Some((2, 599, 0)), Some((1, 0, 0))));
+}
+
 /// Otherwise the only hop of a tunnel would look broken until a client comes.
 #[test]
 fn good_checks_after_failed_dials_forgive_them() {

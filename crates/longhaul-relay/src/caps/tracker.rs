@@ -315,7 +315,7 @@ fn sample(flow: &Flow, source: Leg, member: &Member, sink: Option<&Sink>) -> (Sa
     // Read after `taken`, so that bytes that move meanwhile count as unsent, and are sent at the next look.
     let leg = || flow.stream(source.other());
     let needs_info = sink.is_some_and(|sink| sink.needs_info(taken, is_blocked));
-    let info = leg().filter(|_| needs_info).and_then(|leg| TcpInfo::of(leg.as_fd()).ok());
+    let info = needs_info.then(leg).flatten().and_then(|leg| TcpInfo::of(leg.as_fd()).ok());
     let unsent = match &info {
         Some(info) => info.notsent_bytes,
         None if taken == member.sent() => 0,

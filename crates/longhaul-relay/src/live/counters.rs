@@ -142,7 +142,7 @@ counters! {
     dials_failed in "longhaul_tunnel_flow_ends" "dial failed";
     /// Flows in which a peer sent RST.
     reset_by_peer in "longhaul_tunnel_flow_ends" "reset by peer";
-    /// Flows that their client reset within a second, without a byte from either host: health checks.
+    /// Flows that their client reset within a second, without a byte: health checks.
     checked in "longhaul_tunnel_flow_ends" "health check";
     /// Flows in which a peer stopped answering.
     timed_out in "longhaul_tunnel_flow_ends" "timed out";

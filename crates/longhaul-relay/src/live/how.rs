@@ -26,7 +26,7 @@ pub enum How {
     Finished,
     /// The leg was reset by its peer, so the other leg was reset too.
     Reset(Leg),
-    /// The client sent RST within a second, and no byte came from either host: a health check.
+    /// The client sent RST within a second and no byte before it, and none was carried: a health check.
     Checked,
     /// The leg's peer stopped answering: keepalive, user-timeout or retransmission gave up.
     TimedOut(Leg),
@@ -58,7 +58,7 @@ impl From<Broken> for How {
 impl How {
     /// Whether the flow ended for another reason than a failure of `leg`.
     pub(crate) fn is_of_other(self, leg: Leg) -> bool {
-        !matches!(self, How::Reset(of) | How::TimedOut(of) | How::Failed(of, _) if of == leg) && self != How::Checked
+        !matches!(self, How::Reset(of) | How::TimedOut(of) | How::Failed(of, _) if of == leg)
     }
 }
 

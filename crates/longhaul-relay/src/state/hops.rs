@@ -6,7 +6,7 @@ use crate::live::failure_kind::FailureKind;
 use crate::lock::lock;
 use crate::names::Names;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_core::health::{self, HopFacts, NameFacts, Noted};
+use longhaul_core::health::{HopFacts, NameFacts, Noted};
 use longhaul_core::next_hop::{Change, Group, HopKey, Member, Thresholds};
 use longhaul_units::show_duration;
 use std::borrow::Cow;
@@ -14,8 +14,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -29,18 +27,7 @@ pub(crate) struct Hops {
     /// The hops whose checks see only the connection, because a relay refuses the probe. A failed dial or check does not end
     /// that, so it is logged once.
     refusing: Mutex<HashMap<HopKey, Reason>>,
-    /// The hops that reset their last flows before a byte came from them, and their number for a look without the lock.
-    resets: Mutex<HashMap<HopKey, Resets>>,
-    resetting: AtomicUsize,
     random: RandomState,
-}
-
-/// Flows in a row that a hop has reset before a byte came from it.
-#[derive(Debug)]
-struct Resets {
-    count: u32,
-    first: Instant,
-    last: Instant,
 }
 
 /// A reason in a few words, and the time when it was first given.
@@ -97,28 +84,13 @@ impl Hops {
         Claim { hops: self, counters, tunnel, hop, key, is_counted: true }
     }
 
-    /// Records that a flow to `hop` has ended.
-    pub(crate) fn ended(&self, hop: &NextHop) {
-        self.group().ended(hop.member().key);
-    }
-
-    /// Records how a flow of a client to `hop` ended: whether the hop sent a byte, or else, whether it reset the flow.
-    pub(crate) fn used(&self, hop: &NextHop, has_answered: bool, is_reset: bool) {
-        if !is_reset && (!has_answered || self.resetting.load(Relaxed) == 0) {
-            return;
+    /// Records that a flow to `hop` has ended, and whether it had an answer, or was reset before one. `None`: neither.
+    pub(crate) fn ended(&self, hop: &NextHop, has_answered: Option<bool>) {
+        let (key, mut group) = (hop.member().key, self.group());
+        group.ended(key);
+        if let Some(has_answered) = has_answered {
+            group.used(key, has_answered, Instant::now());
         }
-        let (key, now, mut resets) = (hop.member().key, Instant::now(), lock(&self.resets));
-        if has_answered {
-            resets.remove(&key);
-        } else {
-            let of = resets.entry(key).or_insert(Resets { count: 0, first: now, last: now });
-            // Old resets say nothing about this one.
-            if now.saturating_duration_since(of.last) >= health::RESETS_LAST {
-                *of = Resets { count: 0, first: now, last: now };
-            }
-            (of.count, of.last) = (of.count.saturating_add(1), now);
-        }
-        self.resetting.store(resets.len(), Relaxed);
     }
 
     /// Records the result of an active check of next hop `hop` of `tunnel`.
@@ -165,12 +137,6 @@ impl Hops {
                 |Reason { why, at }: &Reason| Noted { why: why.clone(), age: now.saturating_duration_since(*at) };
             reasons.get(key).map(noted)
         };
-        let resets = lock(&self.resets);
-        let reset = |of: &Resets| health::Resets {
-            count: of.count,
-            age: now.saturating_duration_since(of.first),
-            last: now.saturating_duration_since(of.last),
-        };
         let view = |(hop, name): (&NextHop, _)| {
             let Member { key, .. } = hop.member();
             HopFacts {
@@ -179,7 +145,6 @@ impl Hops {
                 last_failure: noted(&failures, &key),
                 name,
                 check_refusal: noted(&refusing, &key),
-                resets: resets.get(&key).map(reset),
                 looped_for: None,
             }
         };
@@ -193,9 +158,6 @@ impl Hops {
         let is_kept = |key: &HopKey| members.iter().any(|member| member.key == *key);
         lock(&self.failures).retain(|key, _| is_kept(key));
         lock(&self.refusing).retain(|key, _| is_kept(key));
-        let mut resets = lock(&self.resets);
-        resets.retain(|key, _| is_kept(key));
-        self.resetting.store(resets.len(), Relaxed);
     }
 
     /// Keeps the last failure of the hop `key`.

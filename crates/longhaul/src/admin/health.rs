@@ -68,7 +68,7 @@ pub(super) fn next_hops(view: &TunnelView, at: At) -> Vec<HopState> {
 }
 
 fn hop(next_hop: &NextHop, facts: &HopFacts, at: At) -> HopState {
-    let HopFacts { next_hop: text, choice, last_failure, name, check_refusal, resets: _, looped_for: _ } = facts;
+    let HopFacts { next_hop: text, choice, last_failure, name, check_refusal, looped_for: _ } = facts;
     let why = |noted: &Option<Noted>| noted.as_ref().map(|noted| noted.why.to_string());
     let seconds = |noted: &Option<Noted>| noted.as_ref().map(|noted| noted.age.as_secs_f64());
     let since = |noted: &Option<Noted>| noted.as_ref().map(|noted| seconds_since_1970(at.before(noted.age)));

@@ -325,7 +325,7 @@ fn a_client_that_gives_up_ends_the_dial() {
 }
 
 #[test]
-fn a_client_that_resets_at_once_is_a_health_check_unless_it_has_sent_a_byte() {
+fn a_client_that_resets_at_once_without_a_byte_is_a_health_check() {
     let silent = Silent::new();
     let hop = Hop::new(&[silent.address()], &["--log-level", "debug"]);
     reset(hop.dial());
