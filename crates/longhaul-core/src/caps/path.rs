@@ -49,6 +49,8 @@ pub struct PathCap {
     steady: Option<Duration>,
     /// Time since which the queue is short.
     short_since: Option<Instant>,
+    /// Time when the last queue was empty again.
+    drained: Option<Instant>,
     /// Losses that do not come from a full queue or a policer, as a share of the bytes.
     random_loss: f64,
     is_policed: bool,
@@ -89,6 +91,7 @@ impl PathCap {
             last: PathLook::default(),
             steady: None,
             short_since: None,
+            drained: None,
             random_loss: 0.0,
             is_policed: false,
             declines: Declines::default(),
@@ -220,13 +223,16 @@ impl PathCap {
         Some(last.saturating_sub(base))
     }
 
-    /// Returns the queue that counts as short: what bursts of the flows make of it, and the noise of the path.
+    /// Returns the queue that counts as short: what bursts of the flows make of it, and delayed acknowledgements, and the noise of the
+    /// path.
     fn short(&self) -> Duration {
         let line = if self.line > 0.0 { self.line } else { self.history.rate_over(SECOND) };
-        let packets = 3.0 + f64::from(self.last.active.min(MOST_LEGS)) / 2.0;
-        let bursts = packets * f64::from(self.last.segment) * 8.0 / line.max(1.0);
-        let bursts = Duration::try_from_secs_f64(bursts).unwrap_or(MOST_SHORT).min(MOST_SHORT);
-        LEAST_SHORT.max(bursts).max(self.noise())
+        let active = f64::from(self.last.active.max(self.last.waiting));
+        let packet = f64::from(self.last.segment) * 8.0 / line.max(1.0);
+        let bursts = (3.0 + active.min(MOST_LEGS) / 2.0) * packet;
+        let delayed = if line < SINGLE_SEGMENTS * active { (active * packet).min(DELAYED_ACK) } else { 0.0 };
+        let short = Duration::try_from_secs_f64(bursts + delayed).unwrap_or(MOST_SHORT).min(MOST_SHORT);
+        LEAST_SHORT.max(short).max(self.noise())
     }
 
     /// Returns by how much the path's round-trip time varies without a queue.
@@ -264,8 +270,13 @@ impl PathCap {
             }
             return;
         }
-        self.line = rate;
-        let (shows_line, cap) = (now + self.rtt(), self.drain_cap(queue, is_attempt));
+        // For one round trip, the acknowledgements still tell of the cap that emptied the queue before.
+        let is_same = !is_attempt && self.drained.is_some_and(|drained| now < drained + self.rtt());
+        if !is_same {
+            self.line = rate;
+        }
+        let (shows_line, before) = if is_same { (now, None) } else { (now + self.rtt(), Some(before)) };
+        let cap = self.drain_cap(queue, is_attempt);
         self.phase = Phase::Draining(Draining {
             since: now,
             shows_line,
@@ -273,7 +284,7 @@ impl PathCap {
             least: queue,
             at: now,
             next: now,
-            line: rate,
+            line: self.line,
             before,
             least_cap: cap,
             is_first: false,
@@ -321,21 +332,17 @@ impl PathCap {
 
     /// The queue is empty.
     fn drained(&mut self, now: Instant, draining: Draining) {
+        self.drained = Some(now);
         if draining.is_attempt {
             self.patience = FIRST_PATIENCE;
         }
-        let is_recent = self.declines.last.is_some_and(|last| now.saturating_duration_since(last) < DECLINES_WITHIN);
-        if !is_recent || self.line > DECLINE * draining.before {
-            self.declines = Declines { count: 0, from: draining.before.max(self.line), last: Some(now) };
-        } else {
-            self.declines.count += 1;
-            self.declines.last = Some(now);
+        if let Some(before) = draining.before {
+            self.declines.follow(self.line, before, now);
+            if self.line < MISTAKEN * before {
+                self.boost = FOUND_BOOST;
+            }
         }
-        if self.line < MISTAKEN * draining.before {
-            self.boost = FOUND_BOOST;
-        }
-        let is_taken = self.declines.count >= MANY_DECLINES && self.line < TAKEN * self.declines.from;
-        if is_taken && !self.is_background {
+        if self.declines.are_taken(self.line) && !self.is_background {
             return self.share(now, self.declines.from);
         }
         if draining.is_first && draining.is_crowded {
@@ -383,7 +390,8 @@ impl PathCap {
                 ..draining
             });
         } else {
-            let had = if draining.is_attempt { 0.0 } else { self.declines.from.max(draining.before) };
+            let had =
+                if draining.is_attempt { 0.0 } else { self.declines.from.max(draining.before.unwrap_or_default()) };
             self.share(now, had);
         }
     }
@@ -516,7 +524,11 @@ const MOST_SHORT: Duration = Duration::from_millis(80);
 /// Largest noise of a path's round-trip time that is taken for noise.
 const MOST_NOISE: Duration = Duration::from_millis(25);
 /// Number of legs whose bursts count.
-const MOST_LEGS: u32 = 16;
+const MOST_LEGS: f64 = 16.0;
+/// Rate in bit/s below which the kernel's BBR sends one segment at a time (`bbr_min_tso_segs`). The peer then delays the acknowledgement
+/// until the next one comes (RFC 1122 4.2.3.2), for so many seconds at most (`TCP_DELACK_MIN`).
+const SINGLE_SEGMENTS: f64 = 1_200_000.0;
+const DELAYED_ACK: f64 = 0.04;
 /// Multiple of a short queue at which the line's rate counts as found.
 const SEARCHED: u32 = 3;
 /// Cap as a part of the line's rate.
@@ -531,13 +543,6 @@ const ATTEMPT: f64 = 0.5;
 const REDUCED: f64 = 0.92;
 /// A queue that is shorter by this is shorter.
 const STEADY: Duration = Duration::from_millis(1);
-/// Rate below which a queue shows that others have taken a part of the line: a part of the rate at the queue before.
-const DECLINE: f64 = 0.98;
-/// Number of such queues in a row after which the line is shared, if less than [`TAKEN`] of the first rate is left.
-const MANY_DECLINES: u32 = 3;
-const TAKEN: f64 = 0.8;
-/// Time within which the next queue counts as in a row.
-const DECLINES_WITHIN: Duration = Duration::from_secs(20);
 /// Part of its cap that the background keeps each time the queue does not become shorter.
 const YIELDED: f64 = 0.7;
 /// Least cap of the background, as a part of the highest rate.

@@ -45,8 +45,8 @@ pub(super) struct Draining {
     pub(super) next: Instant,
     /// The line's rate as first seen, before it was lowered, or what the background has kept.
     pub(super) line: f64,
-    /// The line's rate before, or 0.
-    pub(super) before: f64,
+    /// The line's rate at the queue before, or 0. `None` if that one was not empty for a round trip, so that this is the same.
+    pub(super) before: Option<f64>,
     /// The least cap so far.
     pub(super) least_cap: f64,
     /// Whether it is the queue by which the search found the line.
@@ -60,8 +60,32 @@ pub(super) struct Draining {
 /// Queues one after the other, each at a lower rate of ours: another program takes it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Declines {
-    pub(super) count: u32,
+    count: u32,
     /// The line's rate before the first one.
     pub(super) from: f64,
-    pub(super) last: Option<Instant>,
+    last: Option<Instant>,
 }
+
+impl Declines {
+    /// Compares the line's rate at a queue with that at the queue `before`.
+    pub(super) fn follow(&mut self, line: f64, before: f64, now: Instant) {
+        let is_recent = self.last.is_some_and(|last| now.saturating_duration_since(last) < DECLINES_WITHIN);
+        *self = match is_recent && line <= DECLINE * before {
+            true => Declines { count: self.count + 1, last: Some(now), ..*self },
+            false => Declines { count: 0, from: before.max(line), last: Some(now) },
+        };
+    }
+
+    /// Whether another program has taken a part of the line, of which `line` is left.
+    pub(super) fn are_taken(&self, line: f64) -> bool {
+        self.count >= MANY_DECLINES && line < TAKEN * self.from
+    }
+}
+
+/// Rate below which a queue shows that others have taken a part of the line: a part of the rate at the queue before.
+const DECLINE: f64 = 0.98;
+/// Number of such queues in a row after which the line is shared, if less than [`TAKEN`] of the first rate is left.
+const MANY_DECLINES: u32 = 3;
+const TAKEN: f64 = 0.8;
+/// Time within which the next queue counts as in a row.
+const DECLINES_WITHIN: Duration = Duration::from_secs(20);
