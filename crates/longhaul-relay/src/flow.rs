@@ -104,7 +104,8 @@ impl Live {
     }
 
     /// Whether the next hop sent a byte or FIN, or else reset the flow within [`RESETS_WITHIN`], as a relay does whose `allow` lacks this
-    /// one, or whose own dial failed. `None` if neither, and of flows that tell nothing of the hop.
+    /// one, or whose own dial failed. `None` if neither, and of flows that tell nothing of the hop, such as those of a loop, which this
+    /// relay resets itself.
     fn has_answered(&self) -> Option<bool> {
         let Flow { client, began, .. } = &*self.flow;
         if self.flow.is_probe() || client.is_own() || client.is_data() {
@@ -113,7 +114,9 @@ impl Live {
         match self.flow.how()? {
             How::Finished => Some(true),
             _ if self.flow.tally().down > 0 => Some(true),
-            How::Reset(Leg::Dial) if began.elapsed() < RESETS_WITHIN => Some(false),
+            How::Reset(Leg::Dial) if began.elapsed() < RESETS_WITHIN && self.tunnel.loops.suspecting().is_none() => {
+                Some(false)
+            }
             _ => None,
         }
     }

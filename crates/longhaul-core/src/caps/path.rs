@@ -227,10 +227,11 @@ impl PathCap {
     /// path.
     fn short(&self) -> Duration {
         let line = if self.line > 0.0 { self.line } else { self.history.rate_over(SECOND) };
-        let active = f64::from(self.last.active.max(self.last.waiting));
+        let (active, waiting) = (f64::from(self.last.active), f64::from(self.last.waiting));
         let packet = f64::from(self.last.segment) * 8.0 / line.max(1.0);
-        let bursts = (3.0 + active.min(MOST_LEGS) / 2.0) * packet;
-        let delayed = if line < SINGLE_SEGMENTS * active { (active * packet).min(DELAYED_ACK) } else { 0.0 };
+        // Not every slow leg has an acknowledgement between two looks.
+        let bursts = (3.0 + active.max(waiting).min(MOST_LEGS) / 2.0) * packet;
+        let delayed = if line < SINGLE_SEGMENTS * waiting { (waiting * packet).min(DELAYED_ACK) } else { 0.0 };
         let short = Duration::try_from_secs_f64(bursts + delayed).unwrap_or(MOST_SHORT).min(MOST_SHORT);
         LEAST_SHORT.max(short).max(self.noise())
     }
