@@ -167,7 +167,10 @@ impl PathCap {
                 self.phase = Phase::Raising { step: boost * self.first_step(), count: 0, next: now };
             }
             Phase::Resting { .. } => {}
-            Phase::Raising { step, count, next } => self.raise(now, step, count, next),
+            Phase::Raising { step, count, next } if now >= next => {
+                self.raise(now, step, count, queue <= short / 2);
+            }
+            Phase::Raising { .. } => {}
             Phase::Losing { loss, before, until } => self.lose(now, loss, before, until),
             Phase::Sharing { until, .. } if now >= until => self.begin_drain(now, queue, true),
             Phase::Sharing { held, .. } if now >= held => self.cap = None,
@@ -412,11 +415,12 @@ impl PathCap {
         self.hurried_raises = 0;
     }
 
-    fn raise(&mut self, now: Instant, step: f64, count: u32, next: Instant) {
+    fn raise(&mut self, now: Instant, step: f64, count: u32, is_empty: bool) {
         let Some(cap) = self.cap else { return };
-        let used = if self.last.held > 0 { USED_BY_MOST } else { USED };
+        // Beside half of a queue that counts, it is the line that keeps the rate below the cap.
+        let used = if self.last.held > 0 && is_empty { USED_BY_MOST } else { USED };
         let rate = self.history.rate_over(RECENT);
-        if now < next || !self.is_wanted() || rate < used * cap {
+        if !self.is_wanted() || rate < used * cap {
             return;
         }
         self.boost = 1.0;
