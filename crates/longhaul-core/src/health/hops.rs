@@ -30,6 +30,9 @@ struct HopProblem {
     remedy: Option<&'static str>,
     /// Whether the relay writes a line of its own into the log when it begins and when it ends.
     has_line: bool,
+    /// The log tells faults of other names apart, and takes those of one name for one: of a hop that nobody reaches, first the flows have no
+    /// answer, and then the dials fail.
+    fault: &'static str,
 }
 
 /// The rules. Of those that apply to a hop, the first one with a problem writes it, and the first one with few words writes these.
@@ -41,6 +44,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{} is down by its checks{}", hop.next_hop, last_failure(hop)),
             remedy: None,
             has_line: true,
+            fault: NOT_REACHED,
         }),
         short: Some(failing),
     },
@@ -51,6 +55,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{} is ejected: {}", hop.next_hop, failed_dials(hop)),
             remedy: None,
             has_line: true,
+            fault: NOT_REACHED,
         }),
         short: Some(failing),
     },
@@ -61,6 +66,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{}: {}", hop.next_hop, failed_dials(hop)),
             remedy: None,
             has_line: false,
+            fault: NOT_REACHED,
         }),
         short: Some(failing),
     },
@@ -72,6 +78,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{} does not answer flows that carry bytes", hop.next_hop),
             remedy: Some(IS_PATH_WHOLE),
             has_line: false,
+            fault: NOT_REACHED,
         }),
         short: Some(|hop| format!("no answer to its flows for {}", stalled_for(hop))),
     },
@@ -90,6 +97,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{} {}", hop.next_hop, resets_flows(hop)),
             remedy: Some(WHY_IN_ITS_LOG),
             has_line: false,
+            fault: ", resets",
         }),
         short: Some(resets_flows),
     },
@@ -142,10 +150,10 @@ pub(super) fn single(tunnel: &TunnelFacts<'_>, at: At) -> Vec<Problem> {
     let worst = if is_old { Health::Failing } else { left(hops) };
     let of_hop = |hop| {
         let told = |rule: &'static HopRule| Some((rule.health, (rule.applies)(hop)?, rule.problem.as_ref()?));
-        let (health, age, HopProblem { write, remedy, has_line }) = HOP_RULES.iter().find_map(told)?;
+        let (health, age, HopProblem { write, remedy, has_line, fault }) = HOP_RULES.iter().find_map(told)?;
         let problem = Problem::new(Stage::NextHop, health.min(worst), at.before(age), write(hop));
         let told_after = (!has_line).then(|| tunnel.found_within());
-        let party = Some(Party { name: hop.next_hop.clone(), told_after });
+        let party = Some(Party { name: format!("{}{fault}", hop.next_hop), told_after });
         Some(Problem { remedy: remedy.map(Into::into), party, ..problem })
     };
     hops.iter().filter_map(of_hop).collect()
@@ -229,11 +237,18 @@ fn failed_dials(hop: &HopFacts) -> String {
     format!("its last {} dials failed{}", hop.choice.failures, last_failure(hop))
 }
 
-/// Returns how and when the last dial or check of `hop` failed, and for how long none was good.
+/// Returns how and when the last dial or check of `hop` failed, and, if it was not just one dial, for how long none was good.
 fn failing(hop: &HopFacts) -> String {
     let last =
-        hop.last_failure.as_ref().map(|Noted { why, age: time }| format!("{why} {} ago, ", age(time.as_secs_f64())));
-    format!("{}failing for {}", last.unwrap_or_default(), age(failing_for(hop).as_secs_f64()))
+        hop.last_failure.as_ref().map(|Noted { why, age: time }| format!("{why} {} ago", age(time.as_secs_f64())));
+    // Of a single dial, nobody knows whether the next one would fail.
+    let is_single = hop.choice.failures == 1 && is(hop, Availability::Up);
+    let failing = format!("failing for {}", age(failing_for(hop).as_secs_f64()));
+    match last {
+        Some(last) if is_single => last,
+        Some(last) => format!("{last}, {failing}"),
+        None => failing,
+    }
 }
 
 /// Returns the flows that the hop has reset, if they are many and not long ago. A loop is another problem.
@@ -275,9 +290,11 @@ fn check_refusal(hop: &HopFacts) -> Option<&Noted> {
 /// The remedy for peers that do not answer.
 pub(super) const IS_PATH_WHOLE: &str = "is the path to it whole? ping it from here; docs/troubleshooting.md says more";
 
+/// The fault of a hop that is not reached.
+const NOT_REACHED: &str = "";
+
 /// The remedy for a hop that resets its flows.
-const WHY_IN_ITS_LOG: &str =
-    "its log says why: it does not allow this relay's address, or a relay there does not reach its own next hop";
+const WHY_IN_ITS_LOG: &str = "its log says why: its `allow` lacks this relay, its `proxy_in` differs from `proxy_out` here, or it does not reach its own next hop";
 
 /// Number of resets in a row that are no accident of one client.
 const MANY_RESETS: u32 = 5;

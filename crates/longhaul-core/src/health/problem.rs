@@ -55,7 +55,7 @@ pub struct Problem {
     pub party: Option<Party>,
 }
 
-/// A next hop of a tunnel that has a problem, or its clients.
+/// A next hop of a tunnel that has a problem, or its clients. One whose fault is of another kind is another party.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Party {
     /// Its name, which stays the same while the problem changes.

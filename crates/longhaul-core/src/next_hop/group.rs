@@ -113,6 +113,11 @@ impl Group {
         hop.resets = (!has_answered).then_some((count.saturating_add(1), first, now));
     }
 
+    /// Returns the time of its last reset, if it has reset the last flows.
+    pub fn reset_at(&self, key: HopKey) -> Option<Instant> {
+        self.hops.iter().find(|hop| hop.key == key)?.resets.map(|(.., last)| last)
+    }
+
     /// Records that a handshake with the hop took `rtt`. A SYN was lost if it took a second or more (RFC 6298 2.1), so
     /// such a time is no measurement (Karn's rule, RFC 6298 3).
     pub fn measured(&mut self, key: HopKey, rtt: Duration, now: Instant) {

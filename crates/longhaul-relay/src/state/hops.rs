@@ -93,6 +93,17 @@ impl Hops {
         }
     }
 
+    /// Returns the next hops of `tunnel` that have reset the last flows, and when they reset the last one.
+    pub(super) fn resets<'a>(&self, tunnel: &'a Tunnel) -> Vec<(&'a NextHop, Instant)> {
+        let group = self.group();
+        tunnel.to.iter().filter_map(|hop| Some((hop, group.reset_at(hop.member().key)?))).collect()
+    }
+
+    /// Records that `hop` answers again.
+    pub(super) fn answers(&self, hop: &NextHop) {
+        self.group().used(hop.member().key, true, Instant::now());
+    }
+
     /// Records the result of an active check of next hop `hop` of `tunnel`.
     pub(crate) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Passed, Failed>) {
         let thresholds = Thresholds { rise: tunnel.check.rise, fall: tunnel.check.fall };

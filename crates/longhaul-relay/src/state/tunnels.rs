@@ -9,7 +9,7 @@ use crate::state::load::TunnelLoad;
 use crate::state::loop_guard::LoopGuard;
 use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
-use longhaul_config::Tunnel;
+use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, StalledClients, TunnelFacts, Wait};
 use longhaul_core::loops::Doubtful;
 use longhaul_sys::route::takes_foreign;
@@ -193,16 +193,40 @@ impl Tunnels {
         }
     }
 
-    /// Ends the doubts about clients with a live flow that is answered by now: nobody answers in a loop.
+    /// Ends the doubts about clients with a live flow that is answered by now: nobody answers in a loop. And those about next hops that have
+    /// reset flows, but answer a later one, or were whole in a later probe.
     pub fn end_doubts(&self) {
         let now = Instant::now();
         for tunnel in &*self.list() {
+            for (hop, reset) in tunnel.hops.resets(&tunnel.settings) {
+                if self.is_whole_since(tunnel, reset) || self.answers_since(tunnel, hop, reset) {
+                    tunnel.hops.answers(hop);
+                }
+            }
             let doubtful = tunnel.loops.suspecting().and_then(|watch| watch.view(now)).map(|doubt| doubt.from);
             let Some(from) = doubtful else { continue };
             if self.answers(tunnel, from) {
                 tunnel.loops.change(|watch| watch.answered(from, now));
             }
         }
+    }
+
+    /// Whether a probe of `tunnel` has found it whole after `reset`. If there are several next hops, it may have gone over another one.
+    fn is_whole_since(&self, tunnel: &ServedTunnel, reset: Instant) -> bool {
+        let history = tunnel.history.as_ref().filter(|_| tunnel.settings.to.len() == 1);
+        let last = history.and_then(|history| history.view().facts.last).filter(|last| last.trouble.is_none());
+        let began = last.and_then(|last| last.at.checked_sub(last.took)?.elapsed().ok());
+        began.is_some_and(|age| age < reset.elapsed())
+    }
+
+    /// Whether `hop` has answered a live flow of `tunnel` that began after `reset`.
+    fn answers_since(&self, tunnel: &ServedTunnel, hop: &NextHop, reset: Instant) -> bool {
+        let mut is_answered = false;
+        self.registry.visit_all(|flow| {
+            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began.elapsed() < reset.elapsed();
+            is_answered |= is_here && flow.is_answered() && flow.next_hop().is_some_and(|(to, _)| to == hop);
+        });
+        is_answered
     }
 
     /// Whether a live flow of `tunnel` that `from` began is answered.

@@ -238,11 +238,17 @@ fn explain(lost: Lost, stage: Stage, plan: &Plan, findings: &Findings) -> Troubl
     trouble
 }
 
-/// Returns `trouble`, which is that the first relay ended the connection, with the reason or where to find it.
+/// Returns `trouble`, which is that the first relay ended the connection, with the reason or where to find it. Of a host that is not in
+/// `allow`, such as the far relay's own, nobody knows how clients are served.
 fn explain_end(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Trouble {
     match findings.prober.filter(|prober| !plan.allows(prober.ip())) {
         Some(prober) => {
-            trouble.why = format!("`allow` does not contain {}, from which this probe comes; add it", prober.ip());
+            trouble.is_certain = false;
+            trouble.why = format!(
+                "`allow` does not contain {}, from which this probe comes; that says nothing of clients: run it on the relay \
+                 whose clients it is for, or add the address",
+                prober.ip()
+            );
         }
         None => trouble.why += "; see the log of this relay",
     }

@@ -57,7 +57,14 @@ impl Words {
             Health::Unknown => warning,
             Health::Failing => Words { hop: ", failing", ..warning },
             Health::Stalled | Health::Doubtful => {
-                Words { first: "WHOLE, but DOUBTFUL: ", hop: ", doubtful", ..warning }
+                let doubtful = "doubtful";
+                Words {
+                    first: "WHOLE, but DOUBTFUL: ",
+                    problem: doubtful,
+                    tunnel: doubtful,
+                    hop: ", doubtful",
+                    ..warning
+                }
             }
             Health::Broken => Words {
                 tone: Tone::Bad,

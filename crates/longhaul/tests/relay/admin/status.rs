@@ -6,6 +6,7 @@ use crate::admin::*;
 use crate::harness::*;
 use serde_json::Value;
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
@@ -89,6 +90,23 @@ fn a_tunnel_whose_only_next_hop_refuses_every_dial_is_doubtful() {
         assert_eq!(read_to_end(&dial(&admin.port)).1, Ending::Reset);
     }
     assert_doubtful(&admin, &format!("next hop: {}: its last 3 dials failed (refused ", far.address()));
+}
+
+/// A relay does so whose `allow` lacks this one.
+#[test]
+fn a_next_hop_that_resets_each_flow_is_doubtful_until_it_answers_a_live_flow() {
+    let far = server();
+    let admin = Watched::start_to(&[far.local_addr().unwrap()], "");
+    for _ in 0..5 {
+        let client = dial(&admin.port);
+        reset(accept(&far));
+        assert_eq!(read_to_end(&client).1, Ending::Reset);
+    }
+    assert_doubtful(&admin, &format!("next hop: {} reset the last 5 flows ", far.local_addr().unwrap()));
+    let _client = dial(&admin.port);
+    let mut far = accept(&far);
+    far.write_all(b"answer").unwrap();
+    wait_until("the doubt is over", || admin.status()["problems"] == Value::Array(Vec::new()));
 }
 
 /// A single hop is never ejected, so its state stays `up`.

@@ -143,10 +143,10 @@ fn a_relay_that_is_stopped_or_killed_is_named() {
 }
 
 #[test]
-fn a_prober_that_is_not_allowed_is_told_so() {
+fn a_prober_that_is_not_allowed_cannot_tell() {
     let (host, _seen) = final_host(b"", 0);
     let Hop { relay: _near, port: near } = Hop::new(&[host], &["--allow", "192.0.2.0/24"]);
-    let why = ends_at(near.address(), "allow = \"192.0.2.0/24\"", &[], (1, "near relay", "failed"));
+    let why = ends_at(near.address(), "allow = \"192.0.2.0/24\"", &[], (3, "near relay", "failed"));
     assert!(why.contains("`allow` does not contain 127.0.0.1"), "{why}");
 }
 
