@@ -252,6 +252,18 @@ impl Watch {
         self.doubt = self.doubt.take().filter(|doubt| doubt.from != from || doubt.sign != Sign::Returns);
     }
 
+    /// Whether there is a doubt that is too old to count. Until it is forgotten, each flow asks about it.
+    pub fn is_old(&self, now: Instant) -> bool {
+        self.doubt.is_some() && self.current(now).is_none()
+    }
+
+    /// Forgets a doubt that is too old to count.
+    pub fn forget_old(&mut self, now: Instant) {
+        if self.is_old(now) {
+            self.doubt = None;
+        }
+    }
+
     /// Whether there is a source to test, or a doubt. Otherwise the other questions have the answer "no" for every source.
     pub fn has_suspect(&self) -> bool {
         self.tested.is_some() || self.doubt.is_some()
@@ -414,6 +426,9 @@ mod tests {
         watch.comes_from(FROM, start + LIFETIME);
         let view = watch.view(start + LIFETIME).unwrap();
         assert_eq!((view.sign, view.next_hop), (Sign::Returns, Some(next_hop)), "until it is none");
+        assert!(!watch.is_old(start + 2 * LIFETIME - SECOND) && watch.is_old(start + 2 * LIFETIME));
+        watch.forget_old(start + 2 * LIFETIME);
+        assert!(watch.doubt.is_none(), "no flow asks about it any more");
     }
 
     #[test]

@@ -86,7 +86,7 @@ enum Held<P> {
 }
 
 /// A registered flow, and the relay that carries it. Dropping it removes the flow from the registry, and from the flows
-/// of its next hop.
+/// of its next hop. It also records whether the hop has answered it, or reset it.
 struct Live {
     relay: Arc<Relay>,
     tunnel: Arc<ServedTunnel>,
@@ -111,21 +111,29 @@ impl Live {
         if self.flow.is_probe() || client.is_own() || client.is_data() {
             return None;
         }
+        let dialled_for = Duration::from_micros(self.flow.dial_us().unwrap_or_default().into());
         match self.flow.how()? {
             How::Finished => Some(true),
             _ if self.flow.tally().down > 0 => Some(true),
-            How::Reset(Leg::Dial) if began.elapsed() < RESETS_WITHIN && self.tunnel.loops.suspecting().is_none() => {
+            How::Reset(Leg::Dial)
+                if began.elapsed().saturating_sub(dialled_for) < RESETS_WITHIN && !self.is_in_doubt() =>
+            {
                 Some(false)
             }
             _ => None,
         }
+    }
+
+    /// Whether flows of the tunnel may come back to it: then this relay itself resets them.
+    fn is_in_doubt(&self) -> bool {
+        self.tunnel.loops.suspecting().is_some_and(|watch| watch.view(Instant::now()).is_some())
     }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
         if let Some((hop, _)) = self.flow.next_hop() {
-            self.tunnel.hops.ended(hop, self.has_answered());
+            self.tunnel.hops.ended(hop, self.has_answered(), self.flow.began.instant());
         }
         loop_test::ended(&self.tunnel, &self.flow);
         self.relay.registry.remove(&self.flow);
@@ -269,9 +277,9 @@ fn begin_to_carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Str
     Legs { relay, flow, accept, dial }
 }
 
-/// Age below which a flow that its next hop resets tells of the hop, and not of what the flow did there: the dial of a relay behind it may
-/// have timed out.
-const RESETS_WITHIN: Duration = Duration::from_secs(15);
+/// Age of a connection below which a reset tells of the next hop, and not of what the flow did there. A relay resets after
+/// [`HEADER_TIME`](longhaul_core::opening::HEADER_TIME) without a PROXY header, or when its own dial has timed out.
+const RESETS_WITHIN: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

@@ -4,9 +4,9 @@
 //! no client would come whose dial could find that the hop answers.
 
 use super::facts::{At, HopFacts, NameFacts, Noted, TunnelFacts};
-use super::problem::{Health, Party, Problem};
+use super::problem::{Fault, Health, Party, Problem};
 use super::stage::Stage;
-use crate::next_hop::{Availability, EJECT_AFTER, RESETS_LAST, Resets};
+use crate::next_hop::{Availability, EJECT_AFTER, MANY_RESETS, RESETS_LAST, Resets};
 use longhaul_units::age;
 use std::time::Duration;
 
@@ -30,9 +30,7 @@ struct HopProblem {
     remedy: Option<&'static str>,
     /// Whether the relay writes a line of its own into the log when it begins and when it ends.
     has_line: bool,
-    /// The log tells faults of other names apart, and takes those of one name for one: of a hop that nobody reaches, first the flows have no
-    /// answer, and then the dials fail.
-    fault: &'static str,
+    fault: Fault,
 }
 
 /// The rules. Of those that apply to a hop, the first one with a problem writes it, and the first one with few words writes these.
@@ -44,7 +42,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{} is down by its checks{}", hop.next_hop, last_failure(hop)),
             remedy: None,
             has_line: true,
-            fault: NOT_REACHED,
+            fault: Fault::NotReached,
         }),
         short: Some(failing),
     },
@@ -55,7 +53,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{} is ejected: {}", hop.next_hop, failed_dials(hop)),
             remedy: None,
             has_line: true,
-            fault: NOT_REACHED,
+            fault: Fault::NotReached,
         }),
         short: Some(failing),
     },
@@ -66,7 +64,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{}: {}", hop.next_hop, failed_dials(hop)),
             remedy: None,
             has_line: false,
-            fault: NOT_REACHED,
+            fault: Fault::NotReached,
         }),
         short: Some(failing),
     },
@@ -78,7 +76,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{} does not answer flows that carry bytes", hop.next_hop),
             remedy: Some(IS_PATH_WHOLE),
             has_line: false,
-            fault: NOT_REACHED,
+            fault: Fault::NotReached,
         }),
         short: Some(|hop| format!("no answer to its flows for {}", stalled_for(hop))),
     },
@@ -97,7 +95,7 @@ const HOP_RULES: &[HopRule] = &[
             write: |hop| format!("{} {}", hop.next_hop, resets_flows(hop)),
             remedy: Some(WHY_IN_ITS_LOG),
             has_line: false,
-            fault: ", resets",
+            fault: Fault::Resets,
         }),
         short: Some(resets_flows),
     },
@@ -125,7 +123,7 @@ pub fn of_hop(hop: &HopFacts) -> Health {
 }
 
 /// Returns how and when the last dial or check of a next hop failed, and for how long none was good: `refused 2s ago, failing for
-/// 12s`. Or how its flows fail: no answer, a reset, or they come back. `None` if none of it is so.
+/// 12s`. A single failed dial has no duration. Or how its flows fail: no answer, a reset, or they come back. `None` if none of it is so.
 pub fn failure(hop: &HopFacts) -> Option<String> {
     let mut short = HOP_RULES.iter().filter_map(|rule| (rule.applies)(hop).and(rule.short));
     short.next().map(|short| short(hop))
@@ -153,7 +151,7 @@ pub(super) fn single(tunnel: &TunnelFacts<'_>, at: At) -> Vec<Problem> {
         let (health, age, HopProblem { write, remedy, has_line, fault }) = HOP_RULES.iter().find_map(told)?;
         let problem = Problem::new(Stage::NextHop, health.min(worst), at.before(age), write(hop));
         let told_after = (!has_line).then(|| tunnel.found_within());
-        let party = Some(Party { name: format!("{}{fault}", hop.next_hop), told_after });
+        let party = Some(Party { name: hop.next_hop.clone(), fault: *fault, told_after });
         Some(Problem { remedy: remedy.map(Into::into), party, ..problem })
     };
     hops.iter().filter_map(of_hop).collect()
@@ -237,12 +235,12 @@ fn failed_dials(hop: &HopFacts) -> String {
     format!("its last {} dials failed{}", hop.choice.failures, last_failure(hop))
 }
 
-/// Returns how and when the last dial or check of `hop` failed, and, if it was not just one dial, for how long none was good.
+/// Returns how and when the last dial or check of `hop` failed, and for how long none was good. A single failed dial has no duration.
 fn failing(hop: &HopFacts) -> String {
     let last =
         hop.last_failure.as_ref().map(|Noted { why, age: time }| format!("{why} {} ago", age(time.as_secs_f64())));
-    // Of a single dial, nobody knows whether the next one would fail.
-    let is_single = hop.choice.failures == 1 && is(hop, Availability::Up);
+    // Nobody knows whether the next dial would fail.
+    let is_single = hop.choice.failures == 1 && !hop.choice.is_check_failed;
     let failing = format!("failing for {}", age(failing_for(hop).as_secs_f64()));
     match last {
         Some(last) if is_single => last,
@@ -290,14 +288,9 @@ fn check_refusal(hop: &HopFacts) -> Option<&Noted> {
 /// The remedy for peers that do not answer.
 pub(super) const IS_PATH_WHOLE: &str = "is the path to it whole? ping it from here; docs/troubleshooting.md says more";
 
-/// The fault of a hop that is not reached.
-const NOT_REACHED: &str = "";
-
 /// The remedy for a hop that resets its flows.
-const WHY_IN_ITS_LOG: &str = "its log says why: its `allow` lacks this relay, its `proxy_in` differs from `proxy_out` here, or it does not reach its own next hop";
-
-/// Number of resets in a row that are no accident of one client.
-const MANY_RESETS: u32 = 5;
+const WHY_IN_ITS_LOG: &str = "its log says why. A relay resets if its `allow` lacks this one, if its `proxy_in` differs from `proxy_out` here, or if it does not \
+     reach its own next hop; a server, if it refuses or crashes";
 
 /// Number of next hops that a problem names, so that it stays one readable line.
 const MAX_NAMES: usize = 3;

@@ -32,5 +32,5 @@ pub use facts::{
 pub use hops::{failure, of_hop};
 pub use news::{Line, News};
 pub use probes::lateness;
-pub use problem::{Health, Party, Problem};
+pub use problem::{Fault, Health, Party, Problem};
 pub use stage::{Cause, Stage, Trouble};

@@ -8,7 +8,7 @@
 //! So one that comes and goes within 30 s has one line.
 
 use super::facts::At;
-use super::problem::{Party, Problem};
+use super::problem::{Fault, Party, Problem};
 use std::time::{Duration, Instant};
 
 /// The problems that were told, or may be soon.
@@ -88,7 +88,7 @@ impl News {
 
 impl Watched {
     fn is_of(&self, problem: &Problem) -> bool {
-        self.is_at(problem) && name(&self.problem) == name(problem)
+        self.is_at(problem) && party(&self.problem) == party(problem)
     }
 
     /// Whether its party still has a `problem`: perhaps another one, or together with others. Before it is told, only one that may be
@@ -105,8 +105,8 @@ impl Watched {
     }
 }
 
-fn name(problem: &Problem) -> Option<&str> {
-    problem.party.as_ref().map(|party| party.name.as_str())
+fn party(problem: &Problem) -> Option<(&str, Fault)> {
+    problem.party.as_ref().map(|party| (party.name.as_str(), party.fault))
 }
 
 /// Time after which a problem that is not seen any more has ended.
@@ -126,7 +126,7 @@ mod tests {
     /// Returns the problem of a hop that began at 100 s.
     fn problem(told_after: Option<u64>) -> Problem {
         let told_after = told_after.map(Duration::from_secs);
-        let party = Some(Party { name: "a:1".into(), told_after });
+        let party = Some(Party { name: "a:1".into(), fault: Fault::NotReached, told_after });
         let since = SystemTime::UNIX_EPOCH + 100 * SECOND;
         let problem = Problem::new(Stage::NextHop, Health::Doubtful, since, "a:1 fails".into());
         Problem { tunnel: Some("t".into()), party, ..problem }

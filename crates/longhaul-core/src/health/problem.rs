@@ -55,13 +55,25 @@ pub struct Problem {
     pub party: Option<Party>,
 }
 
-/// A next hop of a tunnel that has a problem, or its clients. One whose fault is of another kind is another party.
+/// A next hop of a tunnel that has a problem, or its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Party {
     /// Its name, which stays the same while the problem changes.
     pub name: String,
+    /// Kind of its failure. The log tells a party and a kind once: an outage that begins with silent flows and goes on with failed dials is
+    /// one.
+    pub fault: Fault,
     /// Time after which the log [tells](super::News) the problem. `None` if the relay writes lines of its own about it.
     pub told_after: Option<Duration>,
+}
+
+/// How a party fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its dials or checks fail, or its flows have no answer.
+    NotReached,
+    /// It resets its flows.
+    Resets,
 }
 
 impl Problem {

@@ -17,7 +17,17 @@ fn noted(why: &str, seconds: f64) -> Option<Noted> {
 
 fn hop(next_hop: &str, state: Availability, failures: u32) -> HopFacts {
     let (age, failing_for) = (Duration::from_secs(60), (failures > 0).then_some(Duration::from_secs(5)));
-    let choice = HopView { state, age, flows: 0, rtt: None, failures, failing_for, stalled_for: None, resets: None };
+    let choice = HopView {
+        state,
+        age,
+        flows: 0,
+        rtt: None,
+        failures,
+        failing_for,
+        stalled_for: None,
+        resets: None,
+        is_check_failed: false,
+    };
     HopFacts {
         next_hop: next_hop.into(),
         choice,
@@ -441,10 +451,10 @@ fn a_hop_that_resets_its_flows_is_doubtful_until_one_is_answered_or_the_last_res
     assert_eq!((health, since), (Health::Doubtful, at(NOW - 900)));
     assert_eq!(
         text,
-        "10.20.20.20:6000 reset the last 5 flows before it sent a byte, the last one 3s ago: its log says why: its `allow` lacks this relay, its `proxy_in` differs from `proxy_out` here, or it does not reach its own next hop"
+        "10.20.20.20:6000 reset the last 5 flows before it sent a byte, the last one 3s ago: its log says why. A relay resets if its `allow` lacks this one, if its `proxy_in` differs from `proxy_out` here, or if it does not reach its own next hop; a server, if it refuses or crashes"
     );
     assert!(resetting(4, 3).is_empty() && resetting(5, 600).is_empty());
-    let party = |found: Vec<Problem>| found.into_iter().find_map(|problem| problem.party).unwrap().name;
+    let party = |found: Vec<Problem>| found.into_iter().find_map(|problem| problem.party).unwrap();
     let refusing =
         HopFacts { choice: HopView { failures: 3, ..up("10.20.20.20:6000").choice }, ..up("10.20.20.20:6000") };
     assert_ne!(party(resetting(5, 3)), party(of(&[refusing])), "each has lines of its own in the log");

@@ -1,7 +1,7 @@
 //! The rules about a tunnel, and those that are neither about its next hops nor about its probes.
 
 use super::facts::{At, DataFacts, GoneAddress, StalledClients, TunnelFacts, Wait};
-use super::problem::{Health, Party, Problem};
+use super::problem::{Fault, Health, Party, Problem};
 use super::stage::Stage;
 use super::{hops, probes};
 use crate::loops::{Doubtful, Sign};
@@ -82,7 +82,7 @@ fn stalled_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
     };
     let evidence = format!("{who} not answer flows that carry bytes");
     // Neither probes nor checks go to clients.
-    let party = Some(Party { name: "clients".into(), told_after: Some(Duration::ZERO) });
+    let party = Some(Party { name: "clients".into(), fault: Fault::NotReached, told_after: Some(Duration::ZERO) });
     let problem = Problem::new(Stage::Clients, Health::Failing, since, evidence);
     Some(Problem { party, ..problem.with(hops::IS_PATH_WHOLE) })
 }

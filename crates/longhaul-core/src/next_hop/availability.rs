@@ -1,7 +1,7 @@
 //! Whether a hop may be dialled.
 //!
 //! ```text
-//!        3 failed dials in a row               an answer: of one dial after the pause, or of checks
+//!        3 failed dials in a row               an answer to any dial, or `rise` good checks
 //!   Up ──────────────────────────> Ejected ──────────────────────────────────────────────> SlowStart
 //!    ^                               ^  └── the dial failed: pause doubles                   │   │
 //!    │                               └──────────────────────── a failed dial ────────────────┘   │
@@ -33,7 +33,7 @@ pub enum Availability {
     Up,
     /// It has come back, and gets a growing share of its flows.
     SlowStart,
-    /// Its last dials failed. It is dialled when no other hop answers.
+    /// Its last dials failed. After a pause, one dial tries it. Otherwise it is dialled only when no other hop answers.
     Ejected,
     /// Its active checks failed. It is not dialled.
     Down,
@@ -66,6 +66,8 @@ pub struct HopView {
     pub failures: u32,
     /// Time since the first of those, or since its first failed check after a good one; `None` without one.
     pub failing_for: Option<Duration>,
+    /// Whether its last check failed.
+    pub is_check_failed: bool,
     /// Time since any flow to it had an answer, if all that carry bytes wait for one. `None` otherwise.
     pub stalled_for: Option<Duration>,
     /// The flows in a row that it has reset before it sent a byte. A flow that ends after it got a byte, or with FIN, clears them; other
@@ -116,7 +118,7 @@ pub(super) struct DialRecord {
     failures: u32,
     /// Time of the first of them, or of the first failed check after a good one.
     failing_since: Option<Instant>,
-    /// Time of the next ejection.
+    /// Length of the next ejection.
     pause: Duration,
     /// Result of the last check.
     passed: bool,
@@ -188,6 +190,7 @@ impl DialRecord {
             rtt,
             failures: self.failures,
             failing_for,
+            is_check_failed: !self.passed,
             stalled_for: None,
             resets: None,
         }

@@ -40,7 +40,7 @@ struct Hop {
 
 impl Group {
     /// Returns the order in which to try `members` for a flow of `client`, as indices. A hop that is down is not in it.
-    /// Ejected and stalled hops come last. `random` has random bits.
+    /// Stalled hops come last, and so do ejected ones until their pause is over. `random` has random bits.
     pub fn order(
         &mut self,
         policy: &Policy,
@@ -104,18 +104,23 @@ impl Group {
         }
     }
 
-    /// Records that a flow to the hop had an answer, or that the hop reset it before one.
-    pub fn used(&mut self, key: HopKey, has_answered: bool, now: Instant) {
+    /// Records that a flow to the hop, which `began` then, had an answer, or that the hop reset it before one.
+    pub fn used(&mut self, key: HopKey, has_answered: bool, began: Instant, now: Instant) {
         let Some(hop) = self.hops.iter_mut().find(|hop| hop.key == key) else { return };
+        // An older flow says nothing about a hop that has reset newer ones.
+        if has_answered && hop.resets.is_some_and(|(.., last)| began < last) {
+            return;
+        }
         // Old resets say nothing about this one.
         let before = hop.resets.filter(|(.., last)| now.saturating_duration_since(*last) < RESETS_LAST);
         let (count, first, _) = before.unwrap_or((0, now, now));
         hop.resets = (!has_answered).then_some((count.saturating_add(1), first, now));
     }
 
-    /// Returns the time of its last reset, if it has reset the last flows.
-    pub fn reset_at(&self, key: HopKey) -> Option<Instant> {
-        self.hops.iter().find(|hop| hop.key == key)?.resets.map(|(.., last)| last)
+    /// Returns the time of its last reset, if it has reset so many of the last flows that they show something.
+    pub fn reset_at(&self, key: HopKey, now: Instant) -> Option<Instant> {
+        let (count, _, last) = self.hops.iter().find(|hop| hop.key == key)?.resets?;
+        (count >= MANY_RESETS && now.saturating_duration_since(last) < RESETS_LAST).then_some(last)
     }
 
     /// Records that a handshake with the hop took `rtt`. A SYN was lost if it took a second or more (RFC 6298 2.1), so
@@ -184,6 +189,8 @@ impl Hop {
     }
 }
 
+/// Number of resets in a row that are no accident of one client.
+pub const MANY_RESETS: u32 = 5;
 /// Time after which resets of a hop say nothing any more.
 pub const RESETS_LAST: Duration = Duration::from_secs(600);
 /// The first retransmission timeout of a SYN (RFC 6298 2.1).

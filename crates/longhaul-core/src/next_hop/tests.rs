@@ -314,12 +314,14 @@ fn resets_in_a_row_count_until_an_answer_and_old_ones_are_forgotten() {
     group.began(key, start);
     let mut after = |second, has_answered| {
         let now = start + Duration::from_secs(second);
-        group.used(key, has_answered, now);
+        group.used(key, has_answered, now, now);
         group.view(key, now).resets.map(|Resets { count, age, last }| (count, age.as_secs(), last.as_secs()))
     };
     assert_eq!((after(0, false), after(9, false)), (Some((1, 0, 0)), Some((2, 9, 0))));
     assert_eq!((after(10, true), after(20, false)), (None, Some((1, 0, 0))));
     assert_eq!((after(619, false), after(1_219, false)), (Some((2, 599, 0)), Some((1, 0, 0))));
+    group.used(key, true, start, start + Duration::from_secs(1_220));
+    assert_eq!(group.view(key, start).resets.map(|resets| resets.count), Some(1), "the flow began before the reset");
 }
 
 /// Otherwise the only hop of a tunnel would look broken until a client comes.

@@ -242,7 +242,7 @@ fn admit_echo(relay: &Relay, tunnel: &ServedTunnel, peer: SocketAddr, permit: &m
     let name = &tunnel.settings.name;
     let is_told = tunnel.loops.change(|watch| watch.tells_refusal(from));
     if let Some(more) = is_told.then(|| relay.lines.refused.pass(name, now)).flatten() {
-        warn!(tunnel = %name, %peer, is_loop, more, "refused: too many flows from this tunnel's own next hop; \
+        warn!(tunnel = %name, %peer, is_loop, more, "refused: too many flows that may be this tunnel's own; \
             do two relays point at each other?");
     }
     false

@@ -84,24 +84,25 @@ impl Hops {
         Claim { hops: self, counters, tunnel, hop, key, is_counted: true }
     }
 
-    /// Records that a flow to `hop` has ended, and whether it had an answer, or was reset before one. `None`: neither.
-    pub(crate) fn ended(&self, hop: &NextHop, has_answered: Option<bool>) {
+    /// Records that a flow to `hop`, which `began` then, has ended, and whether it had an answer, or was reset before one. `None`: neither.
+    pub(crate) fn ended(&self, hop: &NextHop, has_answered: Option<bool>, began: Instant) {
         let (key, mut group) = (hop.member().key, self.group());
         group.ended(key);
         if let Some(has_answered) = has_answered {
-            group.used(key, has_answered, Instant::now());
+            group.used(key, has_answered, began, Instant::now());
         }
     }
 
     /// Returns the next hops of `tunnel` that have reset the last flows, and when they reset the last one.
     pub(super) fn resets<'a>(&self, tunnel: &'a Tunnel) -> Vec<(&'a NextHop, Instant)> {
-        let group = self.group();
-        tunnel.to.iter().filter_map(|hop| Some((hop, group.reset_at(hop.member().key)?))).collect()
+        let (group, now) = (self.group(), Instant::now());
+        tunnel.to.iter().filter_map(|hop| Some((hop, group.reset_at(hop.member().key, now)?))).collect()
     }
 
     /// Records that `hop` answers again.
     pub(super) fn answers(&self, hop: &NextHop) {
-        self.group().used(hop.member().key, true, Instant::now());
+        let now = Instant::now();
+        self.group().used(hop.member().key, true, now, now);
     }
 
     /// Records the result of an active check of next hop `hop` of `tunnel`.

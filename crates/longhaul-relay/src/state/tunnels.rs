@@ -193,8 +193,8 @@ impl Tunnels {
         }
     }
 
-    /// Ends the doubts about clients with a live flow that is answered by now: nobody answers in a loop. And those about next hops that have
-    /// reset flows, but answer a later one, or were whole in a later probe.
+    /// Ends the doubts about clients with a live flow that is answered by now: nobody answers in a loop. Also ends the doubts about next hops
+    /// that reset flows, if one answers a later flow, or a later probe finds the tunnel whole.
     pub fn end_doubts(&self) {
         let now = Instant::now();
         for tunnel in &*self.list() {
@@ -203,8 +203,14 @@ impl Tunnels {
                     tunnel.hops.answers(hop);
                 }
             }
-            let doubtful = tunnel.loops.suspecting().and_then(|watch| watch.view(now)).map(|doubt| doubt.from);
-            let Some(from) = doubtful else { continue };
+            let Some((doubtful, is_old)) = tunnel.loops.suspecting().map(|watch| (watch.view(now), watch.is_old(now)))
+            else {
+                continue;
+            };
+            if is_old {
+                tunnel.loops.change(|watch| watch.forget_old(now));
+            }
+            let Some(Doubtful { from, .. }) = doubtful else { continue };
             if self.answers(tunnel, from) {
                 tunnel.loops.change(|watch| watch.answered(from, now));
             }
@@ -223,8 +229,11 @@ impl Tunnels {
     fn answers_since(&self, tunnel: &ServedTunnel, hop: &NextHop, reset: Instant) -> bool {
         let mut is_answered = false;
         self.registry.visit_all(|flow| {
-            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began.elapsed() < reset.elapsed();
-            is_answered |= is_here && flow.is_answered() && flow.next_hop().is_some_and(|(to, _)| to == hop);
+            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began.instant() > reset;
+            is_answered |= is_here
+                && !flow.client.is_data()
+                && flow.is_answered()
+                && flow.next_hop().is_some_and(|(to, _)| to == hop);
         });
         is_answered
     }

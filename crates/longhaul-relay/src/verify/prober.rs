@@ -245,8 +245,8 @@ fn explain_end(mut trouble: Trouble, plan: &Plan, findings: &Findings) -> Troubl
         Some(prober) => {
             trouble.is_certain = false;
             trouble.why = format!(
-                "`allow` does not contain {}, from which this probe comes; that says nothing of clients: run it on the relay \
-                 whose clients it is for, or add the address",
+                "`allow` does not contain {}, from which this probe comes, so it cannot tell how clients are served: run \
+                 `longhaul verify` on the near relay, or add the address",
                 prober.ip()
             );
         }
