@@ -107,8 +107,8 @@ impl Group {
     /// Records that a flow to the hop, which `began` then, had an answer, or that the hop reset it before one.
     pub fn used(&mut self, key: HopKey, has_answered: bool, began: Instant, now: Instant) {
         let Some(hop) = self.hops.iter_mut().find(|hop| hop.key == key) else { return };
-        // An older flow says nothing about a hop that has reset newer ones.
-        if has_answered && hop.resets.is_some_and(|(.., last)| began < last) {
+        // A flow from before the first reset says nothing about a hop that has reset newer ones.
+        if has_answered && hop.resets.is_some_and(|(_, first, _)| began < first) {
             return;
         }
         // Old resets say nothing about this one.
@@ -117,10 +117,10 @@ impl Group {
         hop.resets = (!has_answered).then_some((count.saturating_add(1), first, now));
     }
 
-    /// Returns the time of its last reset, if it has reset so many of the last flows that they show something.
-    pub fn reset_at(&self, key: HopKey, now: Instant) -> Option<Instant> {
-        let (count, _, last) = self.hops.iter().find(|hop| hop.key == key)?.resets?;
-        (count >= MANY_RESETS && now.saturating_duration_since(last) < RESETS_LAST).then_some(last)
+    /// Returns since when it resets its flows, if they are so many that they show something.
+    pub fn resets_since(&self, key: HopKey, now: Instant) -> Option<Instant> {
+        let (count, first, last) = self.hops.iter().find(|hop| hop.key == key)?.resets?;
+        (count >= MANY_RESETS && now.saturating_duration_since(last) < RESETS_LAST).then_some(first)
     }
 
     /// Records that a handshake with the hop took `rtt`. A SYN was lost if it took a second or more (RFC 6298 2.1), so

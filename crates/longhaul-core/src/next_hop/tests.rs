@@ -320,8 +320,13 @@ fn resets_in_a_row_count_until_an_answer_and_old_ones_are_forgotten() {
     assert_eq!((after(0, false), after(9, false)), (Some((1, 0, 0)), Some((2, 9, 0))));
     assert_eq!((after(10, true), after(20, false)), (None, Some((1, 0, 0))));
     assert_eq!((after(619, false), after(1_219, false)), (Some((2, 599, 0)), Some((1, 0, 0))));
-    group.used(key, true, start, start + Duration::from_secs(1_220));
-    assert_eq!(group.view(key, start).resets.map(|resets| resets.count), Some(1), "the flow began before the reset");
+    let count = |group: &Group| group.view(key, start).resets.map(|resets| resets.count);
+    let at = |second| start + Duration::from_secs(second);
+    group.used(key, true, at(1_218), at(1_220));
+    assert_eq!(count(&group), Some(1), "the flow began before the first reset");
+    group.used(key, false, at(1_221), at(1_222));
+    group.used(key, true, at(1_220), at(1_223));
+    assert_eq!(count(&group), None, "it began after the first, and before the last");
 }
 
 /// Otherwise the only hop of a tunnel would look broken until a client comes.

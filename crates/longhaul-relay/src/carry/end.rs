@@ -93,6 +93,8 @@ pub(crate) struct LegEnd {
     local: Option<SocketAddr>,
     /// Payload bytes that the flow sent on it.
     sent: u64,
+    /// Whether nothing came from the peer, besides a PROXY header.
+    is_mute: bool,
     /// Time that the flow lasted.
     lasted: Duration,
     /// Its congestion control. `None` for a flow that carried too little to ask for it.
@@ -130,13 +132,15 @@ impl LegEnd {
         // The accept leg's address is that of the listener, so the log does not need it.
         let has_line = if end.flow.is_probe() { enabled!(Level::DEBUG) } else { enabled!(Level::INFO) };
         let local = if leg == Leg::Dial && has_line { socket.local() } else { None };
-        LegEnd { info, local, sent, lasted: end.flow.began.elapsed(), congestion, is_untold, was_full_under_way }
+        let is_mute = i128::from(info.bytes_received) <= i128::from(socket.received_beside());
+        let lasted = end.flow.began.elapsed();
+        LegEnd { info, local, sent, is_mute, lasted, congestion, is_untold, was_full_under_way }
     }
 
     /// Whether the flow was a health check, such as one of another longhaul or of HAProxy. This is its accept leg.
     pub(crate) fn is_of_check(&self, end: &FlowEnd<'_>) -> bool {
         end.how == How::Reset(Leg::Accept)
-            && self.info.bytes_received == 0
+            && self.is_mute
             && end.tally == Tally::default()
             && self.lasted < CHECK_LASTS
             && !end.flow.client.is_data()

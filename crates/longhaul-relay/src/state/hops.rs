@@ -93,10 +93,10 @@ impl Hops {
         }
     }
 
-    /// Returns the next hops of `tunnel` that have reset the last flows, and when they reset the last one.
+    /// Returns the next hops of `tunnel` that reset their flows, and since when.
     pub(super) fn resets<'a>(&self, tunnel: &'a Tunnel) -> Vec<(&'a NextHop, Instant)> {
         let (group, now) = (self.group(), Instant::now());
-        tunnel.to.iter().filter_map(|hop| Some((hop, group.reset_at(hop.member().key, now)?))).collect()
+        tunnel.to.iter().filter_map(|hop| Some((hop, group.resets_since(hop.member().key, now)?))).collect()
     }
 
     /// Records that `hop` answers again.

@@ -10,12 +10,13 @@ use crate::state::loop_guard::LoopGuard;
 use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, StalledClients, TunnelFacts, Wait};
+use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, ProbeFacts, StalledClients, TunnelFacts, Wait};
 use longhaul_core::loops::Doubtful;
+use longhaul_core::next_hop::Resets;
 use longhaul_sys::route::takes_foreign;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 use tracing::info;
 
@@ -179,6 +180,12 @@ impl Tunnels {
                 facts.looped_for = self.loop_guard.is_one_of(hop, is_it).then_some(age);
             }
         }
+        let probes = history.as_ref().map(|history| history.view());
+        if let ([hop], Some(probes)) = (&mut *hops, &probes) {
+            let is_refuted =
+                |resets: &Resets| resets.last >= PROBE_REFUTES && is_whole_since(resets.last, &probes.facts);
+            hop.choice.resets = hop.choice.resets.filter(|resets| !is_refuted(resets));
+        }
         TunnelView {
             settings: settings.clone(),
             gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
@@ -187,19 +194,19 @@ impl Tunnels {
             stalled_clients,
             waiting: waiting_clients.view(),
             data_problem: data_problem.view(),
-            probes: history.as_ref().map(|history| history.view()),
+            probes,
             distributions: counters.distributions.clone(),
             counters: counters.clone(),
         }
     }
 
     /// Ends the doubts about clients with a live flow that is answered by now: nobody answers in a loop. Also ends the doubts about next hops
-    /// that reset flows, if one answers a later flow, or a later probe finds the tunnel whole.
+    /// that reset flows, if one answers a later flow.
     pub fn end_doubts(&self) {
         let now = Instant::now();
         for tunnel in &*self.list() {
-            for (hop, reset) in tunnel.hops.resets(&tunnel.settings) {
-                if self.is_whole_since(tunnel, reset) || self.answers_since(tunnel, hop, reset) {
+            for (hop, first) in tunnel.hops.resets(&tunnel.settings) {
+                if self.answers_since(tunnel, hop, first) {
                     tunnel.hops.answers(hop);
                 }
             }
@@ -217,19 +224,11 @@ impl Tunnels {
         }
     }
 
-    /// Whether a probe of `tunnel` has found it whole after `reset`. If there are several next hops, it may have gone over another one.
-    fn is_whole_since(&self, tunnel: &ServedTunnel, reset: Instant) -> bool {
-        let history = tunnel.history.as_ref().filter(|_| tunnel.settings.to.len() == 1);
-        let last = history.and_then(|history| history.view().facts.last).filter(|last| last.trouble.is_none());
-        let began = last.and_then(|last| last.at.checked_sub(last.took)?.elapsed().ok());
-        began.is_some_and(|age| age < reset.elapsed())
-    }
-
-    /// Whether `hop` has answered a live flow of `tunnel` that began after `reset`.
-    fn answers_since(&self, tunnel: &ServedTunnel, hop: &NextHop, reset: Instant) -> bool {
+    /// Whether `hop` has answered a live flow of `tunnel` that began after its `first` reset.
+    fn answers_since(&self, tunnel: &ServedTunnel, hop: &NextHop, first: Instant) -> bool {
         let mut is_answered = false;
         self.registry.visit_all(|flow| {
-            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began.instant() > reset;
+            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began.instant() > first;
             is_answered |= is_here
                 && !flow.client.is_data()
                 && flow.is_answered()
@@ -280,6 +279,17 @@ impl Tunnels {
         }
     }
 }
+
+/// Whether a probe that began within this last `time` found the tunnel whole.
+fn is_whole_since(time: Duration, probes: &ProbeFacts) -> bool {
+    let last = probes.last.as_ref().filter(|last| last.trouble.is_none());
+    let began = last.and_then(|last| last.at.checked_sub(last.took)?.elapsed().ok());
+    began.is_some_and(|age| age < time)
+}
+
+/// Time without a reset after which a whole probe hides the resets of the only next hop. A probe sends no request, so it does not refute
+/// those that go on.
+const PROBE_REFUTES: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
