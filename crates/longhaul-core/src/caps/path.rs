@@ -274,8 +274,9 @@ impl PathCap {
             }
             return;
         }
-        // For one round trip, the acknowledgements still tell of the cap that emptied the queue before.
-        let is_same = !is_attempt && self.drained.is_some_and(|drained| now < drained + self.rtt());
+        // For one round trip, the acknowledgements still tell of the cap that emptied the queue before. Its queue was short.
+        let told = self.base.rtt.unwrap_or_default() + self.short();
+        let is_same = !is_attempt && self.drained.is_some_and(|drained| now < drained + told);
         if !is_same {
             self.line = rate;
         }
@@ -336,7 +337,8 @@ impl PathCap {
 
     /// The queue is empty.
     fn drained(&mut self, now: Instant, draining: Draining) {
-        self.drained = Some(now);
+        // The queue comes back once at most without a new rate: the line may have become slower.
+        self.drained = draining.before.map(|_| now);
         if draining.is_attempt {
             self.patience = FIRST_PATIENCE;
         }
