@@ -253,7 +253,7 @@ impl Watch {
     }
 
     /// Whether there is a doubt that is too old to count. Until it is forgotten, each flow asks about it.
-    pub fn is_old(&self, now: Instant) -> bool {
+    fn is_old(&self, now: Instant) -> bool {
         self.doubt.is_some() && self.current(now).is_none()
     }
 

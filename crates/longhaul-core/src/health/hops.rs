@@ -30,6 +30,7 @@ struct HopProblem {
     remedy: Option<&'static str>,
     /// Whether the relay writes a line of its own into the log when it begins and when it ends.
     has_line: bool,
+    /// How the hop fails, for the log.
     fault: Fault,
 }
 

@@ -3,6 +3,7 @@
 use super::facts::{At, Phase, ProbeFacts, ProbeResult, TunnelFacts, Whereabouts};
 use super::problem::{Health, Problem};
 use super::stage::{Stage, Trouble};
+use crate::next_hop::Resets;
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
@@ -42,6 +43,15 @@ impl ProbeFacts {
     /// that was later. `None` before both.
     pub fn waited_since(&self) -> Option<SystemTime> {
         self.last.as_ref().map(|last| last.at).into_iter().chain(self.returned_at).max()
+    }
+
+    /// Returns whether the last probe found the tunnel whole although its only next hop has reset flows before. A probe sends no request,
+    /// so it does not refute resets that go on.
+    pub fn refutes(&self, resets: &Resets, now: SystemTime) -> bool {
+        let last = self.last.as_ref().filter(|last| last.trouble.is_none());
+        let began = last.and_then(|last| last.at.checked_sub(last.took));
+        let age = began.and_then(|began| now.duration_since(began).ok());
+        resets.last >= RESETS_GO_ON && age.is_some_and(|age| age < resets.last)
     }
 
     /// Returns whether another host has the address, and what failed `age` ago did so too long ago to count. While a tunnel is
@@ -107,6 +117,9 @@ pub(super) fn no_result(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
     let evidence = format!("no result for {}: {why}", longhaul_units::age(at.since(since).as_secs_f64()));
     Some(Problem::new(Stage::Verify, probes.health(at), since, evidence))
 }
+
+/// Time after the last reset for which more may come.
+const RESETS_GO_ON: Duration = Duration::from_secs(30);
 
 /// Time for which a failure counts after the address has left.
 const ELSEWHERE_DOUBT: Duration = Duration::from_secs(120);

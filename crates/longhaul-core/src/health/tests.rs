@@ -441,6 +441,16 @@ fn problems_of_the_process_come_after_those_of_tunnels_and_the_worst_first() {
 }
 
 #[test]
+fn a_whole_probe_refutes_only_resets_that_do_not_go_on() {
+    let resets = |last| Resets { count: 5, age: Duration::from_secs(900), last: Duration::from_secs(last) };
+    let refutes = |trouble, age, last| probes(trouble, age).refutes(&resets(last), at(NOW));
+    // A probe takes a second here.
+    assert!(refutes(None, 28, 30) && !refutes(None, 2, 29), "for 30 s, more may come");
+    assert!(!refutes(None, 29, 30), "the probe began before the last one");
+    assert!(!refutes(Some(&refused_at(Stage::FinalHost)), 1, 60));
+}
+
+#[test]
 fn a_hop_that_resets_its_flows_is_doubtful_until_one_is_answered_or_the_last_reset_is_old() {
     let resetting = |count, last| {
         let resets = Some(Resets { count, age: Duration::from_secs(900), last: Duration::from_secs(last) });

@@ -2,6 +2,7 @@
 
 use crate::live::counters::{CounterValues, Counters};
 use crate::live::distributions::Distributions;
+use crate::live::flow::Flow;
 use crate::live::registry::Registry;
 use crate::live::verified::VerifyView;
 use crate::names::Names;
@@ -10,13 +11,12 @@ use crate::state::loop_guard::LoopGuard;
 use crate::state::permits::Permits;
 use crate::state::served_tunnel::ServedTunnel;
 use longhaul_config::{NextHop, Tunnel};
-use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, ProbeFacts, StalledClients, TunnelFacts, Wait};
+use longhaul_core::health::{DataFacts, GoneAddress, HopFacts, StalledClients, TunnelFacts, Wait};
 use longhaul_core::loops::Doubtful;
-use longhaul_core::next_hop::Resets;
 use longhaul_sys::route::takes_foreign;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 use tokio::sync::watch;
 use tracing::info;
 
@@ -182,9 +182,8 @@ impl Tunnels {
         }
         let probes = history.as_ref().map(|history| history.view());
         if let ([hop], Some(probes)) = (&mut *hops, &probes) {
-            let is_refuted =
-                |resets: &Resets| resets.last >= PROBE_REFUTES && is_whole_since(resets.last, &probes.facts);
-            hop.choice.resets = hop.choice.resets.filter(|resets| !is_refuted(resets));
+            let now = SystemTime::now();
+            hop.choice.resets = hop.choice.resets.filter(|resets| !probes.facts.refutes(resets, now));
         }
         TunnelView {
             settings: settings.clone(),
@@ -210,13 +209,13 @@ impl Tunnels {
                     tunnel.hops.answers(hop);
                 }
             }
-            let Some((doubtful, is_old)) = tunnel.loops.suspecting().map(|watch| (watch.view(now), watch.is_old(now)))
-            else {
+            if tunnel.loops.suspecting().is_none() {
                 continue;
-            };
-            if is_old {
-                tunnel.loops.change(|watch| watch.forget_old(now));
             }
+            let doubtful = tunnel.loops.change(|watch| {
+                watch.forget_old(now);
+                watch.view(now)
+            });
             let Some(Doubtful { from, .. }) = doubtful else { continue };
             if self.answers(tunnel, from) {
                 tunnel.loops.change(|watch| watch.answered(from, now));
@@ -224,26 +223,25 @@ impl Tunnels {
         }
     }
 
-    /// Whether `hop` has answered a live flow of `tunnel` that began after its `first` reset.
-    fn answers_since(&self, tunnel: &ServedTunnel, hop: &NextHop, first: Instant) -> bool {
-        let mut is_answered = false;
-        self.registry.visit_all(|flow| {
-            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.began.instant() > first;
-            is_answered |= is_here
-                && !flow.client.is_data()
-                && flow.is_answered()
-                && flow.next_hop().is_some_and(|(to, _)| to == hop);
-        });
-        is_answered
-    }
-
     /// Whether a live flow of `tunnel` that `from` began is answered.
     pub(crate) fn answers(&self, tunnel: &ServedTunnel, from: IpAddr) -> bool {
+        // A flow from before a reload may lead elsewhere.
+        self.any_is_answered(tunnel, |flow| flow.tunnel.to == tunnel.settings.to && flow.began_by(from))
+    }
+
+    /// Whether `hop` has answered a live flow of `tunnel` that began after its `first` reset.
+    fn answers_since(&self, tunnel: &ServedTunnel, hop: &NextHop, first: Instant) -> bool {
+        self.any_is_answered(tunnel, |flow| {
+            let is_later = flow.began.instant() > first && !flow.client.is_data();
+            is_later && flow.next_hop().is_some_and(|(to, _)| to == hop)
+        })
+    }
+
+    fn any_is_answered(&self, tunnel: &ServedTunnel, is_wanted: impl Fn(&Flow) -> bool) -> bool {
         let mut is_answered = false;
         self.registry.visit_all(|flow| {
-            // A flow from before a reload may lead elsewhere.
-            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters) && flow.tunnel.to == tunnel.settings.to;
-            is_answered |= is_here && flow.began_by(from) && flow.is_answered();
+            let is_here = Arc::ptr_eq(&flow.counters, &tunnel.counters);
+            is_answered |= is_here && is_wanted(flow) && flow.is_answered();
         });
         is_answered
     }
@@ -279,17 +277,6 @@ impl Tunnels {
         }
     }
 }
-
-/// Whether a probe that began within this last `time` found the tunnel whole.
-fn is_whole_since(time: Duration, probes: &ProbeFacts) -> bool {
-    let last = probes.last.as_ref().filter(|last| last.trouble.is_none());
-    let began = last.and_then(|last| last.at.checked_sub(last.took)?.elapsed().ok());
-    began.is_some_and(|age| age < time)
-}
-
-/// Time without a reset after which a whole probe hides the resets of the only next hop. A probe sends no request, so it does not refute
-/// those that go on.
-const PROBE_REFUTES: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

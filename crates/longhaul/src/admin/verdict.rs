@@ -56,16 +56,13 @@ impl Words {
             Health::Waiting => Words { verify: "pending", ..good },
             Health::Unknown => warning,
             Health::Failing => Words { hop: ", failing", ..warning },
-            Health::Stalled | Health::Doubtful => {
-                let doubtful = "doubtful";
-                Words {
-                    first: "WHOLE, but DOUBTFUL: ",
-                    problem: doubtful,
-                    tunnel: doubtful,
-                    hop: ", doubtful",
-                    ..warning
-                }
-            }
+            Health::Stalled | Health::Doubtful => Words {
+                first: "WHOLE, but DOUBTFUL: ",
+                problem: "doubtful",
+                tunnel: "doubtful",
+                hop: ", doubtful",
+                ..warning
+            },
             Health::Broken => Words {
                 tone: Tone::Bad,
                 first: "NOT WHOLE",
