@@ -339,9 +339,7 @@ impl PathCap {
     fn drained(&mut self, now: Instant, draining: Draining) {
         // The queue comes back once at most without a new rate: the line may have become slower.
         self.drained = draining.before.map(|_| now);
-        if draining.is_attempt {
-            self.patience = FIRST_PATIENCE;
-        }
+        (self.patience, self.steady) = (FIRST_PATIENCE, None);
         if let Some(before) = draining.before {
             self.declines.follow(self.line, before, now);
             if self.line < MISTAKEN * before {
@@ -380,6 +378,7 @@ impl PathCap {
         self.steady = least.filter(|_| is_steady && draining.is_attempt);
         if is_steady && (is_same || !draining.is_attempt) {
             self.base = Base::of(least);
+            self.patience = FIRST_PATIENCE;
             self.rest(now, SECOND);
         } else if self.is_background {
             let cap = self.cap.unwrap_or(self.line) * YIELDED;

@@ -82,6 +82,8 @@ pub(super) struct WanSink {
     sent: u64,
     /// Whether something was not acknowledged.
     is_open: bool,
+    /// Time of the last look at which bytes had arrived.
+    moved: Option<Instant>,
     /// Its congestion control before it became CUBIC, to share the line.
     before: Option<String>,
 }
@@ -142,7 +144,7 @@ impl Paths {
             Sink::Lan => return,
             Sink::New => match self.find(flow, leg, info, now) {
                 Some(Some(path)) => {
-                    *sink = Sink::Wan(WanSink { arrived: 0, retransmitted: 0, sent: 0, is_open: true, before: None });
+                    *sink = Sink::Wan(WanSink::begin());
                     member.set_path(Some(path));
                     path
                 }
@@ -161,18 +163,18 @@ impl Paths {
         path.used = now;
         path.flows += 1;
         path.in_background += u32::from(member.is_background());
-        path.waiting += u32::from(member.is_waiting());
         path.held += u32::from(member.is_held());
-        let (Some(info), Some(stream)) = (info, flow.stream(leg)) else { return };
+        let moved = info.and_then(|info| of.follow(info, member, now));
+        path.waiting += u32::from(member.is_waiting() && of.is_moving(now));
         // The first look at a leg that is not new has the bytes of the time before it.
         let is_first = is_new && flow.began.elapsed() > 2 * SELDOM;
-        let moved = of.follow(info, member);
         if moved.is_some() && !is_first && !member.is_background() {
             path.foreground = Some(now);
         }
         path.moved.extend(moved.filter(|_| !is_first));
         let needs_cubic = path.cap.needs_cubic();
-        if needs_cubic || of.before.is_some() {
+        let to_switch = info.is_some() && (needs_cubic || of.before.is_some());
+        if let Some(stream) = flow.stream(leg).filter(|_| to_switch) {
             of.switch(flow, leg, needs_cubic, stream.as_fd());
         }
     }
@@ -361,8 +363,12 @@ impl Sink {
 }
 
 impl WanSink {
+    fn begin() -> WanSink {
+        WanSink { arrived: 0, retransmitted: 0, sent: 0, is_open: true, moved: None, before: None }
+    }
+
     /// Takes the totals of `info`. Returns what has moved since the last look; `None` if nothing has arrived.
-    fn follow(&mut self, info: &TcpInfo, member: &Member) -> Option<Moved> {
+    fn follow(&mut self, info: &TcpInfo, member: &Member, now: Instant) -> Option<Moved> {
         // A lost segment holds up the acknowledgement of those behind it, but not their SACK.
         let sacked = u64::from(info.sacked_segments) * u64::from(info.snd_mss);
         // Segments of small messages are not full.
@@ -379,7 +385,17 @@ impl WanSink {
         };
         (self.arrived, self.retransmitted, self.sent) = (arrived, info.bytes_retrans, member.sent());
         self.is_open = info.unacked_segments > 0;
-        (moved.delivered > 0).then_some(moved)
+        let moved = (moved.delivered > 0).then_some(moved);
+        if moved.is_some() {
+            self.moved = Some(now);
+        }
+        moved
+    }
+
+    /// Whether the path moves its bytes, or did not acknowledge them yet. The rest waits for a reader that has stopped, and says nothing
+    /// about the path.
+    fn is_moving(&self, now: Instant) -> bool {
+        self.is_open || self.moved.is_some_and(|moved| now.saturating_duration_since(moved) < STOPPED_AFTER)
     }
 
     /// Gives the leg CUBIC, or the congestion control that it had. A leg with one of the user's keeps it.
@@ -428,6 +444,8 @@ pub(super) const WAYS: [&str; 2] = ["up", "down"];
 const EVERY: Duration = Duration::from_millis(90);
 const SELDOM: Duration = Duration::from_millis(240);
 pub(super) const MANY_FLOWS: usize = 1_000;
+/// Time without an acknowledged byte, and without bytes in flight, after which a leg waits for its reader.
+const STOPPED_AFTER: Duration = Duration::from_secs(1);
 /// Age below which a flow that ends may have begun since the last look.
 const SHORT: Duration = Duration::from_secs(1);
 /// Time for which the cap of a path without flows is kept.
@@ -436,3 +454,24 @@ pub(super) const KEPT: Duration = Duration::from_secs(300);
 const FOREGROUND_LASTS: Duration = Duration::from_secs(10);
 /// Maximum number of paths. A leg beyond has no cap of its own.
 const MAX_PATHS: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The leg counts as one that the path limits while its bytes arrive or are in flight, as in an outage.
+    #[test]
+    fn a_leg_whose_reader_has_stopped_does_not_wait_for_the_path() {
+        let start = Instant::now();
+        let mut of = WanSink::begin();
+        let member = Member::begin(0, None, start, 0, None);
+        let mut look = |bytes_acked, unacked_segments, seconds| {
+            let now = start + Duration::from_secs(seconds);
+            of.follow(&TcpInfo { bytes_acked, unacked_segments, ..TcpInfo::default() }, &member, now);
+            of.is_moving(now)
+        };
+        assert!(look(0, 10, 0) && look(0, 10, 9), "an outage");
+        assert!(look(14_480, 0, 10) && look(14_480, 0, 10), "it has just moved");
+        assert!(!look(14_480, 0, 11), "its window is closed");
+    }
+}
