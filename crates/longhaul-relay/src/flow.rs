@@ -115,6 +115,8 @@ impl Live {
         match self.flow.how()? {
             How::Finished => Some(true),
             _ if self.flow.tally().down > 0 => Some(true),
+            // A server that only listens, such as one of syslog, has taken these bytes before it reset the flow.
+            How::Reset(Leg::Dial) if self.flow.tally().up > FIRST_WINDOW => None,
             How::Reset(Leg::Dial)
                 if began.elapsed().saturating_sub(dialled_for) < RESETS_WITHIN && !self.is_in_doubt() =>
             {
@@ -276,6 +278,9 @@ fn begin_to_carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Str
     relay.governor.begin(flow);
     Legs { relay, flow, accept, dial }
 }
+
+/// Most bytes that a host acknowledges before its program has looked at the connection: the first window of common systems.
+const FIRST_WINDOW: u64 = 64 * 1024;
 
 /// Age of a connection below which a reset tells of the next hop, and not of what the flow did there. A relay resets after
 /// [`HEADER_TIME`](longhaul_core::opening::HEADER_TIME) without a PROXY header, or when its own dial has timed out.

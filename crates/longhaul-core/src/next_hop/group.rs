@@ -32,19 +32,18 @@ struct Hop {
     flows: u32,
     rtt: Option<Duration>,
     record: DialRecord,
-    /// Time of the last answer to its flows, if all that carry bytes wait for one.
-    stalled: Option<Instant>,
     /// Number of flows in a row that it has reset before a byte came from it, and the times of the first and the last one.
     resets: Option<(u32, Instant, Instant)>,
 }
 
 impl Group {
     /// Returns the order in which to try `members` for a flow of `client`, as indices. A hop that is down is not in it.
-    /// Stalled hops come last, and so do ejected ones until their pause is over. `random` has random bits.
+    /// The `stalled` hops come last, and so do ejected ones until their pause is over. `random` has random bits.
     pub fn order(
         &mut self,
         policy: &Policy,
         members: &[Member],
+        stalled: &[(HopKey, Instant)],
         client: IpAddr,
         random: u64,
         now: Instant,
@@ -61,7 +60,8 @@ impl Group {
                 let bits = if policy.is_sticky { member.key.of_client(client).rotate_left(32) } else { random };
                 let hop = self.hop(member.key, now);
                 let rank = hop.record.rank((bits >> 11) as f64 / (1u64 << 53) as f64, now);
-                if hop.stalled.is_some() { rank.and(Some(Rank::Last)) } else { rank }
+                let is_stalled = stalled.iter().any(|(key, _)| *key == member.key);
+                if is_stalled { rank.and(Some(Rank::Last)) } else { rank }
             })
             .collect();
         let mut order = Vec::with_capacity(members.len());
@@ -138,14 +138,6 @@ impl Group {
         self.hop(key, now).record.checked(passed, thresholds, now)
     }
 
-    /// Records the hops whose flows wait for an answer, and since when. The others have none that does, or one that has had an
-    /// answer.
-    pub fn stalled(&mut self, stalled: &[(HopKey, Instant)]) {
-        for hop in &mut self.hops {
-            hop.stalled = stalled.iter().find(|(key, _)| *key == hop.key).map(|(_, since)| *since);
-        }
-    }
-
     /// Ends the effect of active checks, because the tunnel no longer has any.
     pub fn unchecked(&mut self, now: Instant) {
         self.hops.iter_mut().for_each(|hop| hop.record.unchecked(now));
@@ -159,13 +151,14 @@ impl Group {
         }
     }
 
-    /// Returns the state of the hop `key`.
-    pub fn view(&self, key: HopKey, now: Instant) -> HopView {
+    /// Returns the state of the hop `key`. `stalled` are the hops whose flows that carry bytes all wait for an answer, and since when.
+    pub fn view(&self, key: HopKey, stalled: &[(HopKey, Instant)], now: Instant) -> HopView {
         let unknown = Hop::new(key, now);
         let hop = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
         let age = |since| now.saturating_duration_since(since);
         let resets = hop.resets.map(|(count, first, last)| Resets { count, age: age(first), last: age(last) });
-        HopView { stalled_for: hop.stalled.map(age), resets, ..hop.record.view(hop.flows, hop.rtt, now) }
+        let stalled_for = stalled.iter().find(|(stalled, _)| *stalled == key).map(|(_, since)| age(*since));
+        HopView { stalled_for, resets, ..hop.record.view(hop.flows, hop.rtt, now) }
     }
 
     fn load(&mut self, member: Member, now: Instant) -> Load {
@@ -185,7 +178,7 @@ impl Group {
 
 impl Hop {
     fn new(key: HopKey, now: Instant) -> Hop {
-        Hop { key, flows: 0, rtt: None, record: DialRecord::new(now), stalled: None, resets: None }
+        Hop { key, flows: 0, rtt: None, record: DialRecord::new(now), resets: None }
     }
 }
 

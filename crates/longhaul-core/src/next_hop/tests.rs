@@ -24,7 +24,7 @@ fn policy(name: &str) -> &'static Policy {
 
 /// Returns the hop that a policy dials first for a client.
 fn first(group: &mut Group, name: &str, members: &[Member], client: IpAddr, now: Instant) -> usize {
-    group.order(policy(name), members, client, 0, now)[0]
+    group.order(policy(name), members, &[], client, 0, now)[0]
 }
 
 /// Returns the number of flows that each hop gets of `turns`, one of each client.
@@ -105,9 +105,9 @@ proptest! {
                 4 => drop(group.checked(key, true, THRESHOLDS, now)),
                 _ => group.ended(key),
             }
-            let mut order = group.order(&POLICIES[which], &members, client(9), mix(seconds), now);
+            let mut order = group.order(&POLICIES[which], &members, &[], client(9), mix(seconds), now);
             order.sort_unstable();
-            let up = (0..3).filter(|hop| group.view(members[*hop].key, now).state != Availability::Down);
+            let up = (0..3).filter(|hop| group.view(members[*hop].key, &[], now).state != Availability::Down);
             prop_assert_eq!(order, up.collect::<Vec<_>>());
         }
     }
@@ -149,7 +149,7 @@ fn least_rtt_takes_the_fast_one_and_looks_at_the_others_now_and_then() {
     }
     assert!(counts[0] == 10 && counts[1] > 400 && counts[2] > 400, "{counts:?}");
     group.measured(members[1].key, Duration::from_secs(3), now);
-    assert_eq!(group.view(members[1].key, now).rtt, Some(Duration::from_millis(20)), "a lost SYN");
+    assert_eq!(group.view(members[1].key, &[], now).rtt, Some(Duration::from_millis(20)), "a lost SYN");
 }
 
 /// Two hops, and the times of a test.
@@ -169,7 +169,7 @@ impl Two {
     }
 
     fn order(&mut self, random: u64) -> Vec<usize> {
-        self.group.order(policy("in-order"), &self.members, client(1), random, self.now)
+        self.group.order(policy("in-order"), &self.members, &[], client(1), random, self.now)
     }
 
     fn fail(&mut self, hop: usize) -> Option<Change> {
@@ -191,7 +191,7 @@ impl Two {
     }
 
     fn state(&self, hop: usize) -> Availability {
-        self.group.view(self.members[hop].key, self.now).state
+        self.group.view(self.members[hop].key, &[], self.now).state
     }
 }
 
@@ -255,16 +255,14 @@ fn a_hop_that_fails_while_it_returns_is_ejected_at_once_and_for_longer() {
 #[test]
 fn a_hop_whose_flows_have_no_answer_is_dialled_last() {
     let (mut group, members, now) = (Group::default(), members(&[1, 1]), Instant::now());
-    assert_eq!(group.order(policy("in-order"), &members, client(1), 0, now), [0, 1]);
-    group.stalled(&[(members[0].key, now)]);
+    assert_eq!(group.order(policy("in-order"), &members, &[], client(1), 0, now), [0, 1]);
+    let stalled = [(members[0].key, now)];
     let later = now + Duration::from_secs(9);
-    assert_eq!(group.order(policy("in-order"), &members, client(1), 0, later), [1, 0]);
-    assert_eq!(group.order(policy("in-order"), &members[..1], client(1), 0, later), [0], "the only one");
-    let stalled = |group: &Group| members.iter().map(|hop| group.view(hop.key, later).stalled_for).collect::<Vec<_>>();
-    assert_eq!(stalled(&group), [Some(Duration::from_secs(9)), None]);
-    group.stalled(&[]);
-    assert_eq!(stalled(&group), [None, None]);
-    assert_eq!(group.order(policy("in-order"), &members, client(1), 0, later), [0, 1]);
+    assert_eq!(group.order(policy("in-order"), &members, &stalled, client(1), 0, later), [1, 0]);
+    assert_eq!(group.order(policy("in-order"), &members[..1], &stalled, client(1), 0, later), [0], "the only one");
+    let stalled_for = members.iter().map(|hop| group.view(hop.key, &stalled, later).stalled_for).collect::<Vec<_>>();
+    assert_eq!(stalled_for, [Some(Duration::from_secs(9)), None]);
+    assert_eq!(group.order(policy("in-order"), &members, &[], client(1), 0, later), [0, 1]);
 }
 
 #[test]
@@ -301,7 +299,7 @@ fn good_checks_end_an_ejection() {
 #[test]
 fn a_failed_check_shows_until_one_passes_and_an_answered_dial_does_not_hide_it() {
     let mut two = Two::new();
-    let failing_for = |two: &Two| two.group.view(two.members[0].key, two.now + Duration::from_secs(3)).failing_for;
+    let failing_for = |two: &Two| two.group.view(two.members[0].key, &[], two.now + Duration::from_secs(3)).failing_for;
     assert_eq!((failing_for(&two), two.check(0, false)), (None, None));
     two.group.answered(two.members[0].key, Duration::ZERO, two.now);
     assert_eq!(failing_for(&two), Some(Duration::from_secs(3)));
@@ -315,12 +313,12 @@ fn resets_in_a_row_count_until_an_answer_and_old_ones_are_forgotten() {
     let mut after = |second, has_answered| {
         let now = start + Duration::from_secs(second);
         group.used(key, has_answered, now, now);
-        group.view(key, now).resets.map(|Resets { count, age, last }| (count, age.as_secs(), last.as_secs()))
+        group.view(key, &[], now).resets.map(|Resets { count, age, last }| (count, age.as_secs(), last.as_secs()))
     };
     assert_eq!((after(0, false), after(9, false)), (Some((1, 0, 0)), Some((2, 9, 0))));
     assert_eq!((after(10, true), after(20, false)), (None, Some((1, 0, 0))));
     assert_eq!((after(619, false), after(1_219, false)), (Some((2, 599, 0)), Some((1, 0, 0))));
-    let count = |group: &Group| group.view(key, start).resets.map(|resets| resets.count);
+    let count = |group: &Group| group.view(key, &[], start).resets.map(|resets| resets.count);
     let at = |second| start + Duration::from_secs(second);
     group.used(key, true, at(1_218), at(1_220));
     assert_eq!(count(&group), Some(1), "the flow began before the first reset");
@@ -334,7 +332,7 @@ fn resets_in_a_row_count_until_an_answer_and_old_ones_are_forgotten() {
 fn good_checks_after_failed_dials_forgive_them() {
     let (mut group, only, now) = (Group::default(), members(&[1]), Instant::now());
     let key = only[0].key;
-    let failures = |group: &Group| group.view(key, now).failures;
+    let failures = |group: &Group| group.view(key, &[], now).failures;
     let fail = |group: &mut Group| {
         group.began(key, now);
         assert_eq!(group.failed(key, true, now), None);
@@ -347,7 +345,7 @@ fn good_checks_after_failed_dials_forgive_them() {
     group.checked(key, true, THRESHOLDS, now);
     assert_eq!(failures(&group), 5);
     assert_eq!(group.checked(key, true, THRESHOLDS, now), None);
-    let view = group.view(key, now);
+    let view = group.view(key, &[], now);
     assert_eq!((view.state, view.failures, view.failing_for), (Availability::Up, 0, None));
     // A failed dial between failed checks does not keep the hop from going down.
     group.checked(key, false, THRESHOLDS, now);
@@ -371,7 +369,7 @@ fn the_only_hop_is_never_ejected() {
         group.began(only[0].key, now);
         assert_eq!(group.failed(only[0].key, true, now), None);
     }
-    let view = group.view(only[0].key, now);
+    let view = group.view(only[0].key, &[], now);
     assert_eq!((view.state, view.failures, view.flows), (Availability::Up, 9, 0));
 }
 
@@ -381,7 +379,7 @@ fn a_reload_keeps_the_hops_that_stay_and_those_with_flows() {
     all.iter().for_each(|member| group.measured(member.key, Duration::from_millis(7), now));
     group.began(all[1].key, now);
     group.keep(&all[..1], now);
-    let known = |group: &Group, hop: usize| group.view(all[hop].key, now).rtt.is_some();
+    let known = |group: &Group, hop: usize| group.view(all[hop].key, &[], now).rtt.is_some();
     assert!(known(&group, 0) && known(&group, 1) && !known(&group, 2));
     group.ended(all[1].key);
     group.keep(&all[..1], now);
@@ -394,5 +392,5 @@ fn a_hop_that_nobody_has_dialled_has_its_state_since_it_came() {
     let [one, three] = [1, 3].map(Duration::from_secs);
     group.keep(&all[..1], now);
     group.keep(&all, now + one);
-    assert_eq!([0, 1].map(|hop: usize| group.view(all[hop].key, now + three).age), [three, three - one]);
+    assert_eq!([0, 1].map(|hop: usize| group.view(all[hop].key, &[], now + three).age), [three, three - one]);
 }

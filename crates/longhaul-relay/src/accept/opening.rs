@@ -80,9 +80,7 @@ async fn read_client(Arrived { relay, accept, peer, .. }: &Arrived, asks: Asks) 
             accept.note_received_beside(header.bytes as i64);
             let via = |Ends { client, to }| Client::Via(Box::new(Via { client, to, proxy: *peer }));
             let client = header.ends.map_or((*peer).into(), via);
-            // HAProxy names itself in a check of version 1. On an IPv6 listener its IPv4 address is a mapped one.
-            let sender = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-            match header.ends.is_none_or(|ends| ends.client == sender) && is_check(accept).await? {
+            match client.is_nobody() && is_check(accept).await? {
                 true => Ok(None),
                 false => Ok(Some(client)),
             }
@@ -160,7 +158,9 @@ mod tests {
 
     fn arrived(relay: &Arc<Relay>, accept: Stream, server: SocketAddr) -> Arrived {
         let hop = NextHop::new(server.ip().to_string(), server.port());
-        let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop])));
+        let mut tunnel = Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop]);
+        tunnel.proxy_in = Some(Accepts::Any);
+        let tunnel = relay.tunnels.open(Arc::new(tunnel));
         relay.tunnels.set(vec![tunnel.clone()]);
         let permit = tunnel.try_enter().unwrap();
         let peer = SockRef::from(&accept).peer_addr().unwrap().as_socket().unwrap();
@@ -271,6 +271,10 @@ mod tests {
             let mut got = Vec::new();
             let read = tokio::task::spawn_blocking(move || (&far).read_to_end(&mut got).map(|_| got)).await.unwrap();
             assert_eq!((read.unwrap(), relay.counters.health_checks.load(Relaxed)), (payload.into(), 0));
+            relay.ended().await;
+            // The FIN of a check may come late.
+            let ends = [&relay.counters.checked, &relay.counters.finished].map(|ends| ends.load(Relaxed));
+            assert_eq!(ends, if payload.is_empty() { [1, 0] } else { [0, 1] });
         }
     }
 

@@ -132,18 +132,23 @@ impl LegEnd {
         // The accept leg's address is that of the listener, so the log does not need it.
         let has_line = if end.flow.is_probe() { enabled!(Level::DEBUG) } else { enabled!(Level::INFO) };
         let local = if leg == Leg::Dial && has_line { socket.local() } else { None };
-        let is_mute = i128::from(info.bytes_received) <= i128::from(socket.received_beside());
+        // The kernel counts a FIN as a byte.
+        let received = i128::from(info.bytes_received) - i128::from(end.flow.has_passed_fin(leg));
+        let is_mute = received <= i128::from(socket.received_beside());
         let lasted = end.flow.began.elapsed();
         LegEnd { info, local, sent, is_mute, lasted, congestion, is_untold, was_full_under_way }
     }
 
-    /// Whether the flow was a health check, such as one of another longhaul or of HAProxy. This is its accept leg.
+    /// Whether the flow was a health check, such as one of another longhaul or of HAProxy. This is its accept leg. A header that names no
+    /// client shows one also if it took long: the FIN or RST behind it may be late or lost.
     pub(crate) fn is_of_check(&self, end: &FlowEnd<'_>) -> bool {
-        end.how == How::Reset(Leg::Accept)
-            && self.is_mute
-            && end.tally == Tally::default()
-            && self.lasted < CHECK_LASTS
-            && !end.flow.client.is_data()
+        let is_short = end.tally == Tally::default() && self.lasted < CHECK_LASTS;
+        self.is_mute
+            && match end.how {
+                How::Reset(Leg::Accept) => !end.flow.client.is_data() && is_short || end.flow.has_no_client(),
+                How::Finished => end.flow.has_no_client(),
+                _ => false,
+            }
     }
 
     /// Logs a warning that names the buffer that limited a long path, if one did. It relies on a measurement, not on a

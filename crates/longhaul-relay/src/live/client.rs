@@ -44,6 +44,16 @@ impl Client {
         }
     }
 
+    /// Whether a PROXY header has named no client. HAProxy names itself in a check of version 1. On an IPv6 listener, its IPv4 address is a
+    /// mapped one.
+    pub(crate) fn is_nobody(&self) -> bool {
+        match self {
+            Client::Direct(_) => true,
+            Client::Via(via) => via.client == SocketAddr::new(via.proxy.ip().to_canonical(), via.proxy.port()),
+            Client::Own(_) | Client::Data(_) => false,
+        }
+    }
+
     /// Returns the proxy's connection, unless the client connected to us.
     pub(crate) fn via(&self) -> Option<&Via> {
         let Client::Via(via) = self else { return None };

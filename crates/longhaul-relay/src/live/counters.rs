@@ -109,7 +109,7 @@ counters! {
         "Connections accepted and allowed: flows that began.";
     /// Connections that were reset before a flow began. Each has its reason in `longhaul_tunnel_refused`, except those to a socket
     /// from systemd that has no tunnel.
-    refused;
+    refused, "refused";
     /// Connections that were reset because of `allow`, because they were not the announced probe, or because they came to an FTP data
     /// listener from a host outside of `ftp.data_from`.
     not_allowed in "longhaul_tunnel_refused" "not allowed";

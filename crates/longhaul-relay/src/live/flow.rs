@@ -223,6 +223,11 @@ impl Flow {
         self.client.via().map(|via| via.proxy)
     }
 
+    /// Whether its PROXY header names no client.
+    pub(crate) fn has_no_client(&self) -> bool {
+        self.tunnel.proxy_in.is_some() && self.client.is_nobody()
+    }
+
     /// Returns the address at the far end of the accept leg.
     pub(crate) fn peer(&self) -> SocketAddr {
         self.proxy().unwrap_or(self.client.address())

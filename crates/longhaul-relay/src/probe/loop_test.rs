@@ -174,11 +174,11 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
 
 /// Tests whether connections to `next_hop` come back, one after the other, until that is proven. Returns also from whom: from `from`, or
 /// from the source that it found.
-async fn test(relay: &Relay, tunnel: &ServedTunnel, from: IpAddr, next_hop: SocketAddr) -> (Tested, IpAddr) {
+async fn test(relay: &Relay, tunnel: &Arc<ServedTunnel>, from: IpAddr, next_hop: SocketAddr) -> (Tested, IpAddr) {
     let (mut series, mut found, mut source) = (Series::default(), Tested::Unclear, from);
     let (mut patience, mut comes_in, mut was_found) = (MIN_WAIT, Duration::ZERO, false);
     for _ in 0..TRIES {
-        if !relay.tunnels.list().iter().any(|served| std::ptr::eq(Arc::as_ptr(served), tunnel)) {
+        if !relay.tunnels.is_listed(tunnel) {
             break;
         }
         // What only FIN has shown ends with the flows that showed it.

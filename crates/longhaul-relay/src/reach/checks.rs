@@ -47,7 +47,8 @@ async fn run(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>) {
                 // A check needs a descriptor that no flow needs. Without one, the hop keeps its state.
                 let Some(_spare) = tunnel.spare() else { return };
                 if let Some(result) = check(&relay, &tunnel, hop).await {
-                    tunnel.hops.checked(&tunnel.counters, &tunnel.settings, hop, &result);
+                    let is_over = || !relay.tunnels.is_listed(&tunnel);
+                    tunnel.hops.checked(&tunnel.counters, &tunnel.settings, hop, &result, is_over);
                 }
             });
         }

@@ -61,9 +61,10 @@ impl Hops {
     pub(crate) fn choose<'a>(&'a self, counters: &'a Counters, tunnel: &'a Tunnel, client: IpAddr) -> Chosen<'a> {
         let now = Instant::now();
         let members = members(tunnel);
+        // A single hop is dialled in any case.
+        let stalled = if members.len() > 1 { counters.stalled.get().hops } else { Vec::new() };
         let mut group = self.group();
-        group.stalled(&counters.stalled.get().hops);
-        let order = group.order(tunnel.policy, &members, client, self.random.hash_one(now), now);
+        let order = group.order(tunnel.policy, &members, &stalled, client, self.random.hash_one(now), now);
         let first = order.first().map(|hop| {
             let key = members[*hop].key;
             group.began(key, now);
@@ -105,11 +106,23 @@ impl Hops {
         self.group().used(hop.member().key, true, now, now);
     }
 
-    /// Records the result of an active check of next hop `hop` of `tunnel`.
-    pub(crate) fn checked(&self, counters: &Counters, tunnel: &Tunnel, hop: usize, result: &Result<Passed, Failed>) {
+    /// Records the result of an active check of next hop `hop` of `tunnel`, unless the check `is_over`: a reload has ended it.
+    pub(crate) fn checked(
+        &self,
+        counters: &Counters,
+        tunnel: &Tunnel,
+        hop: usize,
+        result: &Result<Passed, Failed>,
+        is_over: impl FnOnce() -> bool,
+    ) {
         let thresholds = Thresholds { rise: tunnel.check.rise, fall: tunnel.check.fall };
         let (key, now) = (tunnel.to[hop].member().key, Instant::now());
         let failed = result.as_ref().err();
+        let mut group = self.group();
+        // Asked with the lock, so that `unchecked` either comes behind this result or has made it over.
+        if is_over() {
+            return;
+        }
         match result {
             Err(failed) => self.note(key, failed.what.clone()),
             Ok(Passed { refusal: Some(why), .. }) => {
@@ -123,7 +136,6 @@ impl Hops {
                 lock(&self.refusing).remove(&key);
             }
         }
-        let mut group = self.group();
         if let Ok(Passed { rtt, .. }) = result {
             group.measured(key, *rtt, now);
         }
@@ -134,15 +146,15 @@ impl Hops {
 
     /// Ends the effect of active checks, because the tunnel no longer has any.
     pub(crate) fn unchecked(&self) {
-        self.group().unchecked(Instant::now());
+        let mut group = self.group();
+        group.unchecked(Instant::now());
         lock(&self.refusing).clear();
     }
 
     /// Returns the facts of each next hop of `tunnel`, of which `stalled` do not answer.
     pub(super) fn view(&self, tunnel: &Tunnel, names: &Names, stalled: &[(HopKey, Instant)]) -> Vec<HopFacts> {
         let name_views: Vec<Option<NameFacts>> = tunnel.to.iter().map(|hop| names.view(hop)).collect();
-        let (mut group, failures, refusing) = (self.group(), lock(&self.failures), lock(&self.refusing));
-        group.stalled(stalled);
+        let (group, failures, refusing) = (self.group(), lock(&self.failures), lock(&self.refusing));
         let now = Instant::now();
         let noted = |reasons: &HashMap<HopKey, Reason>, key: &HopKey| {
             let noted =
@@ -153,7 +165,7 @@ impl Hops {
             let Member { key, .. } = hop.member();
             HopFacts {
                 next_hop: hop.to_string(),
-                choice: group.view(key, now),
+                choice: group.view(key, stalled, now),
                 last_failure: noted(&failures, &key),
                 name,
                 check_refusal: noted(&refusing, &key),

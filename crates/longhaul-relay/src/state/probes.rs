@@ -37,15 +37,26 @@ struct Used {
     ration: Shares,
     /// Each with the notice that its probe has lost it.
     places: Places<Arc<Notify>>,
-    /// The flows of probes that were passed on.
-    passed_on: Vec<(Source, Weak<Flow>)>,
+    /// The probes that were passed on, and their places.
+    passed_on: Vec<PassedOn>,
+    places_of_passed_on: Places<()>,
+}
+
+/// A probe that was passed on. It has a place until its flow ends, or is too slow for it, or the next relay does not answer in time.
+#[derive(Debug)]
+struct PassedOn {
+    number: u64,
+    flow: Weak<Flow>,
+    /// Number of the prober's bytes at the last look.
+    seen: u64,
 }
 
 impl Default for Probes {
     fn default() -> Probes {
         let ration = Shares::new(Ration::new(BURST, PAUSE), Ration::new(BURST_OF_A_SOURCE, PAUSE_OF_A_SOURCE));
-        let (places, passed_on) = (Places::new(TOGETHER, OF_A_SOURCE), Vec::new());
-        let used = Mutex::new(Used { ration, places, passed_on });
+        let places = Places::new(TOGETHER, OF_A_SOURCE);
+        let places_of_passed_on = Places::new(PASSED_ON_TOGETHER, PASSED_ON_OF_A_SOURCE);
+        let used = Mutex::new(Used { ration, places, passed_on: Vec::new(), places_of_passed_on });
         Probes { used, key: Mutex::default(), own: Arc::default() }
     }
 }
@@ -66,18 +77,23 @@ impl Probes {
         Some(Place { probes: self, number, lost })
     }
 
-    /// Returns whether the probe of `flow`, from `source`, may be passed on now, with `hops` to go in its next preface. It has a place
-    /// until the flow ends, or until the next relay does not answer it in time.
+    /// Returns whether the probe of `flow`, from `source`, may be passed on now, with `hops` to go in its next preface. One whose prober
+    /// sends too little may lose its place to this one, here as at the next relay.
     pub(crate) fn may_pass_on(&self, source: Source, flow: &Arc<Flow>, hops: u8) -> bool {
-        let (mut used, now) = (lock(&self.used), Instant::now());
-        used.passed_on.retain(|(_, passed)| passed.upgrade().is_some_and(|passed| holds_a_place(&passed, now)));
-        let of_source = used.passed_on.iter().filter(|(of, _)| *of == source).count();
-        let has_place = used.passed_on.len() < PASSED_ON_TOGETHER && of_source < PASSED_ON_OF_A_SOURCE;
+        self.may_pass_on_at(source, flow, hops, Instant::now())
+    }
+
+    fn may_pass_on_at(&self, source: Source, flow: &Arc<Flow>, hops: u8, now: Instant) -> bool {
+        let mut used = lock(&self.used);
+        let Used { ration, passed_on, places_of_passed_on: places, .. } = &mut *used;
+        passed_on.retain_mut(|passed| passed.look(places, now));
+        let Some(places::Place { number, .. }) = places.take(source, now, ()) else { return false };
         // More relays than these are hardly in a row, and a share that is too small is none.
-        let cost = COST_OF_A_RELAY.pow(u32::from(hops.min(2)) + 1);
-        let may = has_place && used.ration.spend(source, cost, now);
+        let may = ration.spend(source, COST_OF_A_RELAY.pow(u32::from(hops.min(2)) + 1), now);
         if may {
-            used.passed_on.push((source, Arc::downgrade(flow)));
+            passed_on.push(PassedOn { number, flow: Arc::downgrade(flow), seen: flow.carried(Leg::Accept) });
+        } else {
+            places.free(number);
         }
         may
     }
@@ -117,6 +133,21 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         lock(&self.probes.used).places.free(self.number);
+    }
+}
+
+impl PassedOn {
+    /// Looks how much its prober has sent. Frees its place among `places`, and returns false, if it has none at the next relay: that one does
+    /// not answer it, or the flow has ended.
+    fn look(&mut self, places: &mut Places<()>, now: Instant) -> bool {
+        let Some(flow) = self.flow.upgrade().filter(|flow| holds_a_place(flow, now)) else {
+            places.free(self.number);
+            return false;
+        };
+        let carried = flow.carried(Leg::Accept);
+        places.sent(self.number, carried.saturating_sub(self.seen) as usize, now);
+        self.seen = carried;
+        true
     }
 }
 
@@ -223,5 +254,25 @@ mod tests {
         assert!(!holds_a_place(&of_one[1], later), "the next relay hangs");
         of_one[1].set_carried(Leg::Dial, 1);
         assert!(holds_a_place(&of_one[1], later));
+    }
+
+    /// Ten probers of two addresses send nothing. A prober of a third one gets through after the grace, and keeps its place while it sends.
+    #[tokio::test]
+    async fn silent_probers_do_not_keep_others_from_being_passed_on() {
+        let (probes, accept) = (Probes::default(), Arc::new(crate::leg::stream::pair().0));
+        let (registry, start) = (Registry::default(), Instant::now());
+        let listen = SocketAddr::from(([127, 0, 0, 1], 1));
+        let tunnel = Arc::new(Tunnel::new("one", listen, Vec::new()));
+        let pass_on = |ip: &str, now| {
+            let flow = registry.add(tunnel.clone(), &Arc::default(), listen, &accept);
+            flow.set_carried(Leg::Dial, 1);
+            Some(flow.clone()).filter(|flow| probes.may_pass_on_at(source(ip), flow, 0, now))
+        };
+        let silent: Vec<_> = (0..10).filter_map(|n| pass_on(["192.0.2.1", "192.0.2.2"][n % 2], start)).collect();
+        assert_eq!((silent.len(), pass_on("192.0.2.3", start).is_some()), (PASSED_ON_TOGETHER, false));
+        let sending = pass_on("192.0.2.3", start + GRACE).unwrap();
+        sending.set_carried(Leg::Accept, 1 << 20);
+        let others = (4..20).filter_map(|n| pass_on(&format!("192.0.2.{n}"), start + GRACE));
+        assert_eq!(others.count(), PASSED_ON_TOGETHER - 1, "all but the one that sends");
     }
 }

@@ -119,6 +119,11 @@ impl Tunnels {
         self.list.subscribe()
     }
 
+    /// Whether `tunnel` is in the list, with these settings.
+    pub(crate) fn is_listed(&self, tunnel: &Arc<ServedTunnel>) -> bool {
+        self.list.borrow().iter().any(|listed| Arc::ptr_eq(listed, tunnel))
+    }
+
     /// Runs `task` in the background as long as `tunnel` is in the list.
     pub(crate) fn run_while_listed(&self, tunnel: &Arc<ServedTunnel>, task: impl Future<Output = ()> + Send + 'static) {
         let (mut list, tunnel) = (self.list.subscribe(), tunnel.clone());

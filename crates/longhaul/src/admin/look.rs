@@ -97,7 +97,8 @@ fn tell(line: Line) {
             warn!(tunnel = problem.tunnel, stage = problem.stage.part(), why = %problem, "problem found");
         }
         Line::Ended(Problem { tunnel, stage, evidence, .. }, lasted) => {
-            info!(tunnel, stage = stage.part(), why = evidence, seconds = lasted.as_secs(), "problem ended");
+            // The evidence is of the time when it was found.
+            info!(tunnel, stage = stage.part(), was = evidence, seconds = lasted.as_secs(), "problem ended");
         }
     }
 }

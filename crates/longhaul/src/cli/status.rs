@@ -329,7 +329,7 @@ mod tests {
         let want = "NOT WHOLE for 1m00s: tunnel ssh-to-b, next hop\n\
                     BROKEN: tunnel ssh-to-b, next hop, for 1m00s: b:1 is down\n\
                     longhaul 1.2.3, pid 0, up 1m01s, serving\n\n\
-                    tunnel    listens on     flows  verified\nssh-to-b  10.0.0.1:6000  1      BROKEN at the WAN: no answer, for 30s\n\n\
+                    tunnel    listens on     flows  refused  verified\nssh-to-b  10.0.0.1:6000  1      0        BROKEN at the WAN: no answer, for 30s\n\n\
                     tunnel    next hop  state  state age  flows  handshake  failed dials  failing\n\
                     ssh-to-b  b:1       up     1m01s      0      63.0ms     0             -\n\n\
                     flow  tunnel    client      next hop  state     age  up  down  accept leg  dial leg\n\

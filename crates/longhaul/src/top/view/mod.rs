@@ -297,9 +297,9 @@ BROKEN since 22:02:24 (10m56s): tunnel web, next hop: every next hop is down by
   its checks: b2:80
 longhaul 1.2.3, pid 42, serving, up 1m02s; 2 flows, up 0bit/s, down 0bit/s
 
- TUNNEL   STATE      FLOWS UP b/s DN b/s VERIFY NEXT HOPS
- web      BROKEN         0      0      0 -      b2:80 down
- ssh-to-b listening      2  1.00M      0 -      b1:6000 up
+ TUNNEL   STATE      FLOWS REFUSED UP b/s DN b/s VERIFY NEXT HOPS
+ web      BROKEN         0       0      0      0 -      b2:80 down
+ ssh-to-b listening      2       0  1.00M      0 -      b1:6000 up
 
 FLOWS 2, by total rate, largest first
    FLOW TUNNEL   CLIENT     NEXT HOP STATE       AGE UP b/s DN b/s  D.RTT  A.RTT

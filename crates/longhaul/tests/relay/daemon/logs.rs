@@ -243,5 +243,5 @@ fn a_next_hop_that_fails_leaves_a_line_and_another_once_it_answers() {
     let server = listen(far.address());
     talk(&dial(&watched.port), &accept(&server));
     let line = watched.daemon.relay.wait_log("problem ended");
-    assert!(line["why"].as_str().unwrap().starts_with(&what) && line["seconds"].is_u64(), "{line}");
+    assert!(line["was"].as_str().unwrap().starts_with(&what) && line["seconds"].is_u64(), "{line}");
 }
