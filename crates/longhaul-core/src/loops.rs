@@ -286,6 +286,11 @@ impl Watch {
         self.answered.push((from, now));
     }
 
+    /// Whether it is proven that flows of `from` go round in a loop.
+    pub fn is_proven(&self, from: IpAddr, now: Instant) -> bool {
+        self.proof(from, now).is_some()
+    }
+
     /// Whether only [`MAX_LOOPED`] flows of `from` at once are accepted: it is proven that they go round in a loop, and the other relay
     /// has had time to find that out, too. Later, most of its tests would be refused here. Less than a proof limits nobody: many clients
     /// may be behind one relay, and one of them can imitate a loop on purpose.

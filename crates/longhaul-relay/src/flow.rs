@@ -58,7 +58,8 @@ pub(crate) fn run(
         // Prepares the sockets so that closing them tells the peers how the flow ended. The close comes next.
         let dial_end = dial.as_deref().map(|dial| LegEnd::conclude(dial, Leg::Dial, &end));
         let accept_end = LegEnd::conclude(&accept, Leg::Accept, &end);
-        if accept_end.is_of_check(&end) {
+        let is_check = accept_end.is_of_check(&end);
+        if is_check && end.how != How::Finished {
             end.how = How::Checked;
         }
         live.flow.counters.ended(end.how);
@@ -67,8 +68,7 @@ pub(crate) fn run(
         drop((accept, dial));
         // The verifier logs what its probes find.
         if !live.flow.client.is_own() {
-            let is_quiet =
-                end.how == How::Checked || live.flow.is_probe() || loop_test::went_round(&live.tunnel, &live.flow);
+            let is_quiet = is_check || live.flow.is_probe() || loop_test::went_round(&live.tunnel, &live.flow);
             end.log(&live.relay, &accept_end, dial_end.as_ref(), is_quiet);
         }
         drop(live);
@@ -115,8 +115,6 @@ impl Live {
         match self.flow.how()? {
             How::Finished => Some(true),
             _ if self.flow.tally().down > 0 => Some(true),
-            // A server that only listens, such as one of syslog, has taken these bytes before it reset the flow.
-            How::Reset(Leg::Dial) if self.flow.tally().up > FIRST_WINDOW => None,
             How::Reset(Leg::Dial)
                 if began.elapsed().saturating_sub(dialled_for) < RESETS_WITHIN && !self.is_in_doubt() =>
             {
@@ -278,9 +276,6 @@ fn begin_to_carry<'a>(live: &'a Live, accept: &'a Arc<Stream>, dial: &'a Arc<Str
     relay.governor.begin(flow);
     Legs { relay, flow, accept, dial }
 }
-
-/// Most bytes that a host acknowledges before its program has looked at the connection: the first window of common systems.
-const FIRST_WINDOW: u64 = 64 * 1024;
 
 /// Age of a connection below which a reset tells of the next hop, and not of what the flow did there. A relay resets after
 /// [`HEADER_TIME`](longhaul_core::opening::HEADER_TIME) without a PROXY header, or when its own dial has timed out.

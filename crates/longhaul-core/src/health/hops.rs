@@ -6,7 +6,7 @@
 use super::facts::{At, HopFacts, NameFacts, Noted, TunnelFacts};
 use super::problem::{Fault, Health, Party, Problem};
 use super::stage::Stage;
-use crate::next_hop::{Availability, EJECT_AFTER, MANY_RESETS, RESETS_LAST, Resets};
+use crate::next_hop::{Availability, EJECT_AFTER, Resets};
 use longhaul_units::age;
 use std::time::Duration;
 
@@ -252,8 +252,7 @@ fn failing(hop: &HopFacts) -> String {
 
 /// Returns the flows that the hop has reset, if they are many and not long ago. A loop is another problem.
 fn resets(hop: &HopFacts) -> Option<Resets> {
-    let is_told = |resets: &Resets| resets.count >= MANY_RESETS && resets.last < RESETS_LAST;
-    hop.choice.resets.filter(is_told).filter(|_| hop.looped_for.is_none())
+    hop.choice.resets.filter(Resets::are_many).filter(|_| hop.looped_for.is_none())
 }
 
 fn resets_flows(hop: &HopFacts) -> String {

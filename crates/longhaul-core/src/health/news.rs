@@ -32,8 +32,8 @@ struct Watched {
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// The problem is there.
-    Found(Problem),
+    /// The problem is there. Or it was, and was over after this time, before anybody told it.
+    Found(Problem, Option<Duration>),
     /// The problem, as it was told, has ended. It had lasted for this time.
     Ended(Problem, Duration),
 }
@@ -55,11 +55,11 @@ impl News {
                 continue;
             }
             // Whoever has found that has written a line.
-            if problems.iter().any(|other| other.tunnel == problem.tunnel && other.health.is_broken()) {
+            if is_broken(problems, problem) {
                 (watched.since, watched.is_others) = (now, true);
             } else if now.saturating_duration_since(watched.since) >= *told_after {
                 (watched.problem, watched.is_told) = (problem.clone(), true);
-                lines.push(Line::Found(problem.clone()));
+                lines.push(Line::Found(problem.clone(), None));
             }
         }
         self.0.retain_mut(|watched| {
@@ -67,11 +67,12 @@ impl News {
             if is_there {
                 (watched.seen, watched.lasted) = (now, at.since(watched.problem.since));
             }
-            // Over before whoever might have told it found it.
+            // Over before whoever might have told it found it. One that is worse now has another line.
             let is_untold = !watched.is_told && !watched.is_others && watched.lasted >= LEAST;
-            if is_untold && !problems.iter().any(|problem| watched.is_of(problem)) {
+            let goes_on = |problem| watched.is_of(problem) || is_broken(problems, &watched.problem);
+            if is_untold && !problems.iter().any(goes_on) {
                 watched.is_told = true;
-                lines.push(Line::Found(watched.problem.clone()));
+                lines.push(Line::Found(watched.problem.clone(), Some(watched.lasted)));
             }
             if is_there || !watched.is_told {
                 return is_there;
@@ -103,6 +104,11 @@ impl Watched {
     fn is_at(&self, problem: &Problem) -> bool {
         self.problem.tunnel == problem.tunnel && self.problem.stage == problem.stage
     }
+}
+
+/// Whether the tunnel of `problem` is broken.
+fn is_broken(problems: &[Problem], problem: &Problem) -> bool {
+    problems.iter().any(|other| other.tunnel == problem.tunnel && other.health.is_broken())
 }
 
 fn party(problem: &Problem) -> Option<(&str, Fault)> {
@@ -146,8 +152,9 @@ mod tests {
         });
         let flat = looked.flat_map(|(second, lines)| lines.into_iter().map(move |line| (second, line)));
         let told = flat.map(|(second, line)| match line {
-            Line::Found(found) => {
+            Line::Found(found, over) => {
                 assert_eq!(found.evidence, "a:1 fails");
+                assert!(over.is_none_or(|lasted| lasted == Duration::from_secs(second - 101)), "{over:?} at {second}");
                 (second, None)
             }
             Line::Ended(_, lasted) => (second, Some(lasted)),
@@ -179,6 +186,9 @@ mod tests {
         assert_eq!(lines(400, at), []);
         let down = |second| if second < 110 { vec![problem(Some(15))] } else { vec![problem(None)] };
         assert_eq!(lines(400, down), []);
+        // The checks of the only next hop.
+        let all_down = |second| if second < 110 { vec![problem(Some(15))] } else { vec![broken(Stage::NextHop)] };
+        assert_eq!(lines(400, all_down), []);
         let unseen = |_| vec![problem(Some(15))];
         assert_eq!(lines(400, unseen), [(116, None)], "the probes find nothing");
     }

@@ -25,6 +25,11 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time over which the share of a hop that came back grows from a tenth to all of its flows.
 pub const SLOW_START: Duration = Duration::from_secs(30);
 
+/// Number of resets in a row that are no accident of one client.
+const MANY_RESETS: u32 = 5;
+/// Time after which resets of a hop say nothing any more.
+pub(super) const RESETS_LAST: Duration = Duration::from_secs(600);
+
 /// Availability of a hop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Availability {
@@ -70,8 +75,8 @@ pub struct HopView {
     pub is_check_failed: bool,
     /// Time since any flow to it had an answer, if all that carry bytes wait for one. `None` otherwise.
     pub stalled_for: Option<Duration>,
-    /// The flows in a row that it has reset before it sent a byte. A flow that ends after it got a byte, or with FIN, clears them; other
-    /// endings do not count. `None` without one.
+    /// The flows in a row that it has reset before it sent a byte. A flow that began after the first of them clears them by a byte or FIN
+    /// of the hop; other endings do not count. `None` without one.
     pub resets: Option<Resets>,
 }
 
@@ -84,6 +89,13 @@ pub struct Resets {
     pub age: Duration,
     /// Time since the last one.
     pub last: Duration,
+}
+
+impl Resets {
+    /// Whether they are so many, and so new, that they show something.
+    pub fn are_many(&self) -> bool {
+        self.count >= MANY_RESETS && self.last < RESETS_LAST
+    }
 }
 
 /// A change that is worth a line in the log.

@@ -3,7 +3,7 @@
 //! A hop is known by its key, and its state is kept while it is in the tunnel or has flows. So a reload that keeps the
 //! hop keeps its state. Order and weights come from the tunnel as the flow knows it.
 
-use super::availability::{Change, DialRecord, HopView, Rank, Resets, Thresholds};
+use super::availability::{Change, DialRecord, HopView, RESETS_LAST, Rank, Resets, Thresholds};
 use super::hash::HopKey;
 use super::policy::{Choice, Load, Policy};
 use std::net::IpAddr;
@@ -104,10 +104,11 @@ impl Group {
         }
     }
 
-    /// Records that a flow to the hop, which `began` then, had an answer, or that the hop reset it before one.
+    /// Records that a flow to the hop, which `began` then, had an answer, or that the hop reset it before one. An answer to a flow from
+    /// before the first reset changes nothing.
     pub fn used(&mut self, key: HopKey, has_answered: bool, began: Instant, now: Instant) {
         let Some(hop) = self.hops.iter_mut().find(|hop| hop.key == key) else { return };
-        // A flow from before the first reset says nothing about a hop that has reset newer ones.
+        // It says nothing about a hop that has reset newer ones.
         if has_answered && hop.resets.is_some_and(|(_, first, _)| began < first) {
             return;
         }
@@ -117,10 +118,11 @@ impl Group {
         hop.resets = (!has_answered).then_some((count.saturating_add(1), first, now));
     }
 
-    /// Returns since when it resets its flows, if they are so many that they show something.
-    pub fn resets_since(&self, key: HopKey, now: Instant) -> Option<Instant> {
+    /// Returns the flows in a row that the hop has reset. `None` without one.
+    pub fn resets(&self, key: HopKey, now: Instant) -> Option<Resets> {
         let (count, first, last) = self.hops.iter().find(|hop| hop.key == key)?.resets?;
-        (count >= MANY_RESETS && now.saturating_duration_since(last) < RESETS_LAST).then_some(first)
+        let age = |since| now.saturating_duration_since(since);
+        Some(Resets { count, age: age(first), last: age(last) })
     }
 
     /// Records that a handshake with the hop took `rtt`. A SYN was lost if it took a second or more (RFC 6298 2.1), so
@@ -155,10 +157,9 @@ impl Group {
     pub fn view(&self, key: HopKey, stalled: &[(HopKey, Instant)], now: Instant) -> HopView {
         let unknown = Hop::new(key, now);
         let hop = self.hops.iter().find(|hop| hop.key == key).unwrap_or(&unknown);
-        let age = |since| now.saturating_duration_since(since);
-        let resets = hop.resets.map(|(count, first, last)| Resets { count, age: age(first), last: age(last) });
-        let stalled_for = stalled.iter().find(|(stalled, _)| *stalled == key).map(|(_, since)| age(*since));
-        HopView { stalled_for, resets, ..hop.record.view(hop.flows, hop.rtt, now) }
+        let stalled = stalled.iter().find(|(stalled, _)| *stalled == key);
+        let stalled_for = stalled.map(|(_, since)| now.saturating_duration_since(*since));
+        HopView { stalled_for, resets: self.resets(key, now), ..hop.record.view(hop.flows, hop.rtt, now) }
     }
 
     fn load(&mut self, member: Member, now: Instant) -> Load {
@@ -182,9 +183,5 @@ impl Hop {
     }
 }
 
-/// Number of resets in a row that are no accident of one client.
-pub const MANY_RESETS: u32 = 5;
-/// Time after which resets of a hop say nothing any more.
-pub const RESETS_LAST: Duration = Duration::from_secs(600);
 /// The first retransmission timeout of a SYN (RFC 6298 2.1).
 const FIRST_RTO: Duration = Duration::from_secs(1);

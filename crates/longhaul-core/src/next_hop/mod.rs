@@ -20,7 +20,7 @@ mod source_hash;
 pub use availability::{
     Availability, Change, EJECT_AFTER, FIRST_PAUSE, HopView, LONGEST_PAUSE, Resets, SLOW_START, Thresholds,
 };
-pub use group::{Group, MANY_RESETS, Member, RESETS_LAST};
+pub use group::{Group, Member};
 pub use hash::HopKey;
 pub use policy::{Choice, Load, Policy};
 

@@ -272,9 +272,47 @@ mod tests {
             let read = tokio::task::spawn_blocking(move || (&far).read_to_end(&mut got).map(|_| got)).await.unwrap();
             assert_eq!((read.unwrap(), relay.counters.health_checks.load(Relaxed)), (payload.into(), 0));
             relay.ended().await;
-            // The FIN of a check may come late.
-            let ends = [&relay.counters.checked, &relay.counters.finished].map(|ends| ends.load(Relaxed));
-            assert_eq!(ends, if payload.is_empty() { [1, 0] } else { [0, 1] });
+            let ends = [&relay.counters.finished, &relay.counters.reset].map(|ends| ends.load(Relaxed));
+            assert_eq!(ends, [1, 0]);
+        }
+    }
+
+    /// The RST of a check may come late.
+    #[tokio::test]
+    async fn a_connection_that_is_reset_late_behind_such_a_header_is_a_check() {
+        let (server, relay) = (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), Relay::new(100));
+        let (accept, mut client) = pair();
+        client.write_all(&write_own(Version::V2)).unwrap();
+        tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, server.local_addr().unwrap())));
+        let mut far = dialled(&server).await;
+        far.write_all(b"220 hello\r\n").unwrap();
+        let client = tokio::task::spawn_blocking(move || client.read_exact(&mut [0; 11]).map(|()| client));
+        let client = client.await.unwrap().unwrap();
+        SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(client);
+        relay.ended().await;
+        let Counters { checked, reset_by_peer, .. } = &*relay.counters;
+        assert_eq!([checked, reset_by_peer].map(|ends| ends.load(Relaxed)), [1, 0]);
+    }
+
+    /// Such a client may only read, and its download may be cut.
+    #[tokio::test]
+    async fn a_download_behind_such_a_header_is_a_flow() {
+        for linger in [None, Some(Duration::ZERO)] {
+            let (server, relay) = (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), Relay::new(100));
+            let (accept, mut client) = pair();
+            client.write_all(&write_own(Version::V2)).unwrap();
+            tokio::spawn(run(Asks::Header(Accepts::Any), arrived(&relay, accept, server.local_addr().unwrap())));
+            let mut far = dialled(&server).await;
+            far.write_all(&[0; 5000]).unwrap();
+            let client = tokio::task::spawn_blocking(move || client.read_exact(&mut [0; 5000]).map(|()| client));
+            let client = client.await.unwrap().unwrap();
+            SockRef::from(&client).set_linger(linger).unwrap();
+            drop((client, linger.is_none().then_some(far)));
+            relay.ended().await;
+            let Counters { checked, finished, reset_by_peer, .. } = &*relay.counters;
+            let ends = [checked, finished, reset_by_peer].map(|ends| ends.load(Relaxed));
+            assert_eq!(ends, if linger.is_none() { [0, 1, 0] } else { [0, 0, 1] });
         }
     }
 

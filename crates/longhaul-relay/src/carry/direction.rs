@@ -54,6 +54,8 @@ pub(super) struct Direction<'a> {
     /// Whether the source is broken. The end of its stream then counts as FIN only if a FIN came before the break.
     pub(super) source_is_broken: bool,
     is_stopped: bool,
+    /// Whether the FIN is not passed on yet.
+    pub(super) holds_fin: bool,
 }
 
 /// Part of a pump that only bulk needs.
@@ -90,6 +92,7 @@ impl<'a> Direction<'a> {
             may_choose: !setup::auto_congestion(legs.tunnel(), sink, legs.of(sink)).is_settled(),
             source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
+            holds_fin: false,
         }
     }
 
@@ -116,6 +119,11 @@ impl<'a> Direction<'a> {
     /// Whether the pump waits for its sink.
     pub(super) fn is_blocked(&self) -> bool {
         self.pump.step() == Step::Drain && !self.is_stopped
+    }
+
+    /// Whether the FIN of the source has come, and is not passed on yet.
+    pub(super) fn is_holding_fin(&self) -> bool {
+        self.holds_fin && self.pump.step() == Step::Fin && !self.is_stopped
     }
 
     /// Whether FIN was sent on the sink.
@@ -177,6 +185,7 @@ impl<'a> Direction<'a> {
                         return Poll::Pending;
                     }
                 }
+                Step::Fin if self.holds_fin => return Poll::Pending,
                 Step::Fin => {
                     self.rest();
                     let may_end = self.legs.flow.client.poll_before_fin(source, self.pump.moved(), cx);

@@ -11,6 +11,7 @@ use crate::live::tally::Tally;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{Leg, key};
+use longhaul_core::opening::HEADER_TIME;
 use longhaul_core::path::MIN_ACKED_BYTES;
 use longhaul_core::path::findings::{self, Buffer, limiting_buffer};
 use longhaul_core::path::laws::window_rate;
@@ -140,13 +141,16 @@ impl LegEnd {
     }
 
     /// Whether the flow was a health check, such as one of another longhaul or of HAProxy. This is its accept leg. A header that names no
-    /// client shows one also if it took long: the FIN or RST behind it may be late or lost.
+    /// client shows one also if it took long: the FIN or RST behind it may be late or lost, and a server may greet it meanwhile.
     pub(crate) fn is_of_check(&self, end: &FlowEnd<'_>) -> bool {
-        let is_short = end.tally == Tally::default() && self.lasted < CHECK_LASTS;
+        let (is_empty, has_no_client) = (end.tally == Tally::default(), end.flow.has_no_client());
+        let is_greeted = end.tally.down <= GREETING && self.lasted < HEADER_TIME;
+        let is_short = is_empty && self.lasted < CHECK_LASTS && !end.flow.client.is_data();
+        let is_late = has_no_client && (is_empty || is_greeted);
         self.is_mute
             && match end.how {
-                How::Reset(Leg::Accept) => !end.flow.client.is_data() && is_short || end.flow.has_no_client(),
-                How::Finished => end.flow.has_no_client(),
+                How::Reset(Leg::Accept) => is_short || is_late,
+                How::Finished => is_late,
                 _ => false,
             }
     }
@@ -187,6 +191,8 @@ impl LegEnd {
 
 /// Bytes below which a flow ends too soon for its congestion counters to mean anything.
 const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
+/// Most bytes with which a server greets a health check whose end came too late for it not to be dialled.
+const GREETING: u64 = 4 * 1024;
 /// Time within which a health check ends.
 const CHECK_LASTS: Duration = Duration::from_secs(1);
 

@@ -6,24 +6,26 @@
 //!                   └── may become a preface ──> heap ──── more bytes, or no more in time ──> look
 //! ```
 //! The read is the pump's own, so an ordinary flow pays for one comparison of a byte, and the dial and the server's bytes wait for
-//! nothing.
+//! nothing. Only a FIN of the next hop before any byte waits a moment: behind it, no report could be sent to a prober.
 
 use crate::carry::buffer::Buffer;
 use crate::carry::direction::Direction;
 use crate::leg::peek::{ask, now};
 use crate::leg::talk::poll_receive;
 use crate::live::flow::Flow;
-use longhaul_core::opening::{Asks, Found, Opening};
+use longhaul_core::opening::{Asks, DIAL_TIME, Found, Opening};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Sleep, sleep, sleep_until};
 
 /// How far the client's first bytes are known.
 pub(super) enum FirstBytes {
     /// None has come.
     Awaited,
+    /// None has come, and the next hop has ended without a byte. Its FIN waits for so long.
+    Ending(Pin<Box<Sleep>>),
     /// They may become a preface.
     Held(Box<Held>),
     /// They are a preface, and so many bytes.
@@ -44,6 +46,28 @@ impl FirstBytes {
     /// Returns those of `flow`, whose dial leg has taken `early` bytes already.
     pub(super) fn of(flow: &Flow, early: u64) -> FirstBytes {
         if early == 0 && flow.client.may_be_probe() { FirstBytes::Awaited } else { FirstBytes::Passed }
+    }
+
+    /// Whether none has come, and the client may still be a prober.
+    pub(super) fn are_awaited(&self) -> bool {
+        matches!(self, FirstBytes::Awaited | FirstBytes::Ending(_))
+    }
+
+    /// Whether they may be a preface, as far as it is known.
+    pub(super) fn may_be_preface(&self) -> bool {
+        self.are_awaited() || matches!(self, FirstBytes::Held(_))
+    }
+
+    /// Waits [`DIAL_TIME`] for them while a FIN of the next hop is held back. Ready when that is over. Those that are held have a timer of
+    /// their own.
+    pub(super) fn poll_before_fin(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let FirstBytes::Awaited = self {
+            *self = FirstBytes::Ending(Box::pin(sleep(DIAL_TIME)));
+        }
+        match self {
+            FirstBytes::Ending(timer) => timer.as_mut().poll(cx),
+            _ => Poll::Pending,
+        }
     }
 
     /// Takes a preface. Then the next bytes are payload.
@@ -67,7 +91,7 @@ impl FirstBytes {
     ) -> Poll<io::Result<usize>> {
         loop {
             let (mut opening, bytes, has_ended) = match self {
-                FirstBytes::Awaited => {
+                FirstBytes::Awaited | FirstBytes::Ending(_) => {
                     let bytes = ready!(up.poll_fill(cx, scratch))?;
                     // A preface has no urgent byte.
                     let is_urgent = matches!(up.buffer, Buffer::Scratch { urgent: true, .. });

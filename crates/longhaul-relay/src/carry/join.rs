@@ -76,7 +76,7 @@ pub(crate) fn run<'a>(legs: &'a Legs<'a>, carried: Tally) -> impl Future<Output 
         let legs = pumps.legs;
         let broken = pumps.broken;
         let has_ended = pumps.has_ended();
-        let may_be_probe = matches!(pumps.first, FirstBytes::Awaited);
+        let may_be_probe = pumps.first.are_awaited();
         let sent = pumps.sent();
         let closing = std::mem::take(&mut pumps.closing);
         drop(pumps);
@@ -188,7 +188,7 @@ impl<'a> Both<'a> {
         if self.has_preface() {
             return None;
         }
-        if let Poll::Ready(Err(broken)) = self.down.poll(cx) {
+        if let Poll::Ready(Err(broken)) = self.poll_down(cx) {
             return Some(broken);
         }
         // A blocked pump does not look at its source, and an ended pump looks at neither socket. Without this check, a
@@ -220,6 +220,18 @@ impl<'a> Both<'a> {
             self.up.filled(first.map_err(|err| Broken::of(Leg::Accept, &err))?)?;
             self.up.poll_from(cx, scratch)
         })
+    }
+
+    /// Moves bytes from the dial leg to the accept leg. A next hop may end before a byte, and before a prober's preface has come. Its FIN
+    /// waits a moment for that.
+    fn poll_down(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        self.down.holds_fin = self.first.may_be_preface() && self.down.pump.moved() == 0;
+        let polled = self.down.poll(cx);
+        if polled.is_pending() && self.down.is_holding_fin() && self.first.poll_before_fin(cx).is_ready() {
+            self.down.holds_fin = false;
+            return self.down.poll(cx);
+        }
+        polled
     }
 
     fn has_preface(&self) -> bool {

@@ -456,40 +456,44 @@ mod tests {
 
     /// The clock stands still while a blocking task runs, so that the preface comes in time on any machine.
     #[tokio::test]
-    async fn a_prober_hears_of_a_next_hop_that_resets_before_the_preface_comes() {
-        let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        // accept(2) obeys SO_RCVTIMEO, too (socket(7)).
-        SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
-        let to = server.local_addr().unwrap();
-        let to = NextHop::new(to.ip().to_string(), to.port());
-        let tunnel = Tunnel::new("reset", ours.local_addr().unwrap(), vec![to]);
-        let mut client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
-        let (accept, peer) = soon(ours.accept()).await.unwrap();
-        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
-        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
-        tokio::time::pause();
-        let (done, still) = stand_still();
-        let relay = Relay::new(100);
-        let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
-        tokio::task::yield_now().await;
-        let resets = server.accept().unwrap().0;
-        SockRef::from(&resets).set_linger(Some(Duration::ZERO)).unwrap();
-        drop(resets);
-        for _ in 0..10 {
-            // The flow sees the reset.
+    async fn a_prober_hears_of_a_next_hop_that_ends_before_the_preface_comes() {
+        for linger in [None, Some(Duration::ZERO)] {
+            let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            // accept(2) obeys SO_RCVTIMEO, too (socket(7)).
+            SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
+            let to = server.local_addr().unwrap();
+            let to = NextHop::new(to.ip().to_string(), to.port());
+            let tunnel = Tunnel { verify_hops: Some(1), ..Tunnel::new("ends", ours.local_addr().unwrap(), vec![to]) };
+            let mut client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
+            let (accept, peer) = soon(ours.accept()).await.unwrap();
+            let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+            SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
+            tokio::time::pause();
+            let (done, still) = stand_still();
+            let relay = Relay::new(100);
+            let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
             tokio::task::yield_now().await;
+            let ends = server.accept().unwrap().0;
+            SockRef::from(&ends).set_linger(linger).unwrap();
+            drop(ends);
+            for _ in 0..10 {
+                // The flow sees the end.
+                tokio::task::yield_now().await;
+            }
+            soon(client.write_all(&Preface { hops: 1, echo_bytes: 1024, nonce: [7; 16] }.bytes())).await.unwrap();
+            let mut got = Vec::new();
+            let read = soon(client.read_to_end(&mut got)).await;
+            assert!(linger.is_none() || read.is_ok(), "FIN behind the report: {read:?}");
+            let mut frames = Frames::default();
+            let found: Vec<_> = got.iter().filter_map(|byte| frames.take(*byte).unwrap()).collect();
+            let [Frame::Report(report)] = &found[..] else { panic!("{found:?} {linger:?}") };
+            assert_eq!((report.nonce, report.next), ([7; 16], Next::PassedOn));
+            drop((client, done));
+            still.await.unwrap();
+            soon(flow).await.unwrap();
+            tokio::time::resume();
         }
-        soon(client.write_all(&Preface { hops: 1, echo_bytes: 1024, nonce: [7; 16] }.bytes())).await.unwrap();
-        let mut got = Vec::new();
-        soon(client.read_to_end(&mut got)).await.expect("FIN behind the report");
-        let mut frames = Frames::default();
-        let found: Vec<_> = got.iter().filter_map(|byte| frames.take(*byte).unwrap()).collect();
-        let [Frame::Report(report)] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((report.nonce, report.next), ([7; 16], Next::PassedOn));
-        drop((client, done));
-        still.await.unwrap();
-        soon(flow).await.unwrap();
     }
 
     /// A preface never goes to a final host by the will of another host.

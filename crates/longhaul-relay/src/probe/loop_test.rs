@@ -75,9 +75,8 @@ pub(crate) fn ended(tunnel: &ServedTunnel, flow: &Flow) {
 /// so a flow that has carried bytes is quiet only if the loop is proven.
 pub(crate) fn went_round(tunnel: &ServedTunnel, flow: &Flow) -> bool {
     let from = flow.source();
-    let is_quiet = |watch: &Watch, now| {
-        watch.is_limited(from, now) || watch.is_loop(from, now) && flow.tally() == Tally::default()
-    };
+    let is_quiet =
+        |watch: &Watch, now| watch.is_proven(from, now) || watch.is_loop(from, now) && flow.tally() == Tally::default();
     !flow.is_answered()
         && flow.began_by(from)
         && tunnel.loops.suspecting().is_some_and(|watch| is_quiet(&watch, Instant::now()))

@@ -7,7 +7,7 @@ use crate::lock::lock;
 use crate::names::Names;
 use longhaul_config::{NextHop, Tunnel};
 use longhaul_core::health::{HopFacts, NameFacts, Noted};
-use longhaul_core::next_hop::{Change, Group, HopKey, Member, Thresholds};
+use longhaul_core::next_hop::{Change, Group, HopKey, Member, Resets, Thresholds};
 use longhaul_units::show_duration;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -94,10 +94,11 @@ impl Hops {
         }
     }
 
-    /// Returns the next hops of `tunnel` that reset their flows, and since when.
-    pub(super) fn resets<'a>(&self, tunnel: &'a Tunnel) -> Vec<(&'a NextHop, Instant)> {
-        let (group, now) = (self.group(), Instant::now());
-        tunnel.to.iter().filter_map(|hop| Some((hop, group.resets_since(hop.member().key, now)?))).collect()
+    /// Returns the next hops of `tunnel` that reset many flows.
+    pub(super) fn resets<'a>(&self, tunnel: &'a Tunnel, now: Instant) -> Vec<(&'a NextHop, Resets)> {
+        let group = self.group();
+        let of = |hop: &'a NextHop| Some((hop, group.resets(hop.member().key, now).filter(Resets::are_many)?));
+        tunnel.to.iter().filter_map(of).collect()
     }
 
     /// Records that `hop` answers again.
@@ -257,5 +258,25 @@ fn tell(counters: &Counters, tunnel: &Tunnel, hop: usize, change: Option<Change>
             warn!(%tunnel, %next_hop, why, "next hop down: its checks failed");
         }
         Some(Change::Up) => info!(%tunnel, %next_hop, "next hop up: its checks succeed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_a_reload_has_ended_says_nothing() {
+        let hop = NextHop::new("192.0.2.1", 1);
+        let mut tunnel = Tunnel::new("one", "127.0.0.1:1".parse().unwrap(), vec![hop]);
+        tunnel.check.fall = 1;
+        let (hops, names) = (Hops::default(), Names::default());
+        let failed = || Err(Failed { what: "refused".into(), why: "192.0.2.1:1: refused".into() });
+        let after = |is_over| {
+            hops.checked(&Counters::default(), &tunnel, 0, &failed(), || is_over);
+            let facts = hops.view(&tunnel, &names, &[]).remove(0);
+            (facts.choice.is_check_failed, facts.choice.failing_for.is_some(), facts.last_failure.is_some())
+        };
+        assert_eq!((after(true), after(false)), ((false, false, false), (true, true, true)));
     }
 }

@@ -39,13 +39,16 @@ struct Used {
     places: Places<Arc<Notify>>,
     /// The probes that were passed on, and their places.
     passed_on: Vec<PassedOn>,
-    places_of_passed_on: Places<()>,
+    /// Each with the number of its flow.
+    places_of_passed_on: Places<u64>,
 }
 
 /// A probe that was passed on. It has a place until its flow ends, or is too slow for it, or the next relay does not answer in time.
 #[derive(Debug)]
 struct PassedOn {
     number: u64,
+    /// The number of its flow.
+    of: u64,
     flow: Weak<Flow>,
     /// Number of the prober's bytes at the last look.
     seen: u64,
@@ -87,15 +90,15 @@ impl Probes {
         let mut used = lock(&self.used);
         let Used { ration, passed_on, places_of_passed_on: places, .. } = &mut *used;
         passed_on.retain_mut(|passed| passed.look(places, now));
-        let Some(places::Place { number, .. }) = places.take(source, now, ()) else { return false };
         // More relays than these are hardly in a row, and a share that is too small is none.
-        let may = ration.spend(source, COST_OF_A_RELAY.pow(u32::from(hops.min(2)) + 1), now);
-        if may {
-            passed_on.push(PassedOn { number, flow: Arc::downgrade(flow), seen: flow.carried(Leg::Accept) });
-        } else {
-            places.free(number);
+        if !ration.spend(source, COST_OF_A_RELAY.pow(u32::from(hops.min(2)) + 1), now) {
+            return false;
         }
-        may
+        let Some(places::Place { number, gave_way }) = places.take(source, now, flow.number) else { return false };
+        passed_on.retain(|passed| Some(passed.of) != gave_way);
+        let seen = flow.carried(Leg::Accept);
+        passed_on.push(PassedOn { number, of: flow.number, flow: Arc::downgrade(flow), seen });
+        true
     }
 
     /// Sets the key that probers must prove from now on. Returns the old one.
@@ -139,7 +142,7 @@ impl Drop for Place<'_> {
 impl PassedOn {
     /// Looks how much its prober has sent. Frees its place among `places`, and returns false, if it has none at the next relay: that one does
     /// not answer it, or the flow has ended.
-    fn look(&mut self, places: &mut Places<()>, now: Instant) -> bool {
+    fn look(&mut self, places: &mut Places<u64>, now: Instant) -> bool {
         let Some(flow) = self.flow.upgrade().filter(|flow| holds_a_place(flow, now)) else {
             places.free(self.number);
             return false;
@@ -272,7 +275,10 @@ mod tests {
         assert_eq!((silent.len(), pass_on("192.0.2.3", start).is_some()), (PASSED_ON_TOGETHER, false));
         let sending = pass_on("192.0.2.3", start + GRACE).unwrap();
         sending.set_carried(Leg::Accept, 1 << 20);
-        let others = (4..20).filter_map(|n| pass_on(&format!("192.0.2.{n}"), start + GRACE));
-        assert_eq!(others.count(), PASSED_ON_TOGETHER - 1, "all but the one that sends");
+        let later = start + 2 * GRACE;
+        let others: Vec<_> = (4..20).filter_map(|n| pass_on(&format!("192.0.2.{n}"), later)).collect();
+        assert_eq!(others.len(), PASSED_ON_TOGETHER - 1, "all but the one that sends");
+        let rest = (4..20).filter_map(|n| pass_on(&format!("192.0.2.{n}"), later + GRACE));
+        assert_eq!(rest.count(), PASSED_ON_TOGETHER, "which has stopped");
     }
 }

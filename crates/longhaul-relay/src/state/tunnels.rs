@@ -16,7 +16,7 @@ use longhaul_core::loops::Doubtful;
 use longhaul_sys::route::takes_foreign;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 use tracing::info;
 
@@ -185,11 +185,6 @@ impl Tunnels {
                 facts.looped_for = self.loop_guard.is_one_of(hop, is_it).then_some(age);
             }
         }
-        let probes = history.as_ref().map(|history| history.view());
-        if let ([hop], Some(probes)) = (&mut *hops, &probes) {
-            let now = SystemTime::now();
-            hop.choice.resets = hop.choice.resets.filter(|resets| !probes.facts.refutes(resets, now));
-        }
         TunnelView {
             settings: settings.clone(),
             gone_address: absence.look(*needed, is_here, takes_foreign, SystemTime::now()),
@@ -198,19 +193,23 @@ impl Tunnels {
             stalled_clients,
             waiting: waiting_clients.view(),
             data_problem: data_problem.view(),
-            probes,
+            probes: history.as_ref().map(|history| history.view()),
             distributions: counters.distributions.clone(),
             counters: counters.clone(),
         }
     }
 
     /// Ends the doubts about clients with a live flow that is answered by now: nobody answers in a loop. Also ends the doubts about next hops
-    /// that reset flows, if one answers a later flow.
+    /// that reset flows, if one answers a later flow, or if a probe finds that the tunnel is whole.
     pub fn end_doubts(&self) {
         let now = Instant::now();
         for tunnel in &*self.list() {
-            for (hop, first) in tunnel.hops.resets(&tunnel.settings) {
-                if self.answers_since(tunnel, hop, first) {
+            for (hop, resets) in tunnel.hops.resets(&tunnel.settings, now) {
+                // With several next hops, nobody knows which way the probe went.
+                let history = tunnel.history.as_ref().filter(|_| tunnel.settings.to.len() == 1);
+                let is_refuted =
+                    history.is_some_and(|history| history.view().facts.refutes(&resets, SystemTime::now()));
+                if is_refuted || self.answers_within(tunnel, hop, resets.age) {
                     tunnel.hops.answers(hop);
                 }
             }
@@ -234,11 +233,11 @@ impl Tunnels {
         self.any_is_answered(tunnel, |flow| flow.tunnel.to == tunnel.settings.to && flow.began_by(from))
     }
 
-    /// Whether `hop` has answered a live flow of `tunnel` that began after its `first` reset.
-    fn answers_since(&self, tunnel: &ServedTunnel, hop: &NextHop, first: Instant) -> bool {
+    /// Whether `hop` has answered a live flow of `tunnel` that is younger than `age`.
+    fn answers_within(&self, tunnel: &ServedTunnel, hop: &NextHop, age: Duration) -> bool {
         self.any_is_answered(tunnel, |flow| {
-            let is_later = flow.began.instant() > first && !flow.client.is_data();
-            is_later && flow.next_hop().is_some_and(|(to, _)| to == hop)
+            let is_younger = flow.began.elapsed() < age && !flow.client.is_data();
+            is_younger && flow.next_hop().is_some_and(|(to, _)| to == hop)
         })
     }
 

@@ -93,8 +93,9 @@ fn cap(view: &TunnelView, caps: &CapsNow) -> f32 {
 
 fn tell(line: Line) {
     match line {
-        Line::Found(problem) => {
-            warn!(tunnel = problem.tunnel, stage = problem.stage.part(), why = %problem, "problem found");
+        Line::Found(problem, over) => {
+            let seconds = over.map(|lasted| lasted.as_secs());
+            warn!(tunnel = problem.tunnel, stage = problem.stage.part(), why = %problem, seconds, "problem found");
         }
         Line::Ended(Problem { tunnel, stage, evidence, .. }, lasted) => {
             // The evidence is of the time when it was found.

@@ -56,7 +56,8 @@ impl Words {
             Health::Waiting => Words { verify: "pending", ..good },
             Health::Unknown => warning,
             Health::Failing => Words { hop: ", failing", ..warning },
-            Health::Stalled | Health::Doubtful => Words {
+            Health::Stalled => Words { problem: "stalled", tunnel: "stalled", ..Words::of(Health::Doubtful) },
+            Health::Doubtful => Words {
                 first: "WHOLE, but DOUBTFUL: ",
                 problem: "doubtful",
                 tunnel: "doubtful",
