@@ -74,6 +74,8 @@ pub enum Fault {
     NotReached,
     /// It resets its flows.
     Resets,
+    /// It waits for a free flow.
+    Waits,
 }
 
 impl Problem {

@@ -97,7 +97,10 @@ fn waiting_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
     };
     let evidence = format!("connections wait in the listen queue: {limit}");
     let remedy = format!("{remedy}, or wait until flows end");
-    Some(Problem::new(Stage::Resources, Health::Stalled, since, evidence).with(remedy))
+    // A tunnel may be full for a moment again and again.
+    let party = Some(Party { name: "listen queue".into(), fault: Fault::Waits, told_after: Some(WAIT_TOLD_AFTER) });
+    let problem = Problem::new(Stage::Resources, Health::Stalled, since, evidence);
+    Some(Problem { party, ..problem.with(remedy) })
 }
 
 /// Returns the problem of FTP data connections, which probes and checks do not see.
@@ -107,3 +110,6 @@ fn data_connections(tunnel: &TunnelFacts<'_>, at: At) -> Option<Problem> {
     let evidence = format!("data connections are refused or do not come, the last one {last} ago: {what}");
     Some(Problem::new(Stage::FtpData, Health::Failing, *since, evidence).with("docs/ftp.md says more"))
 }
+
+/// Time after which the log tells that connections wait.
+const WAIT_TOLD_AFTER: Duration = Duration::from_secs(5);

@@ -154,11 +154,11 @@ impl Name {
             Reply::Failed { why } | Reply::Absent { why, .. } => why.clone(),
             Reply::Found { .. } => String::new(),
         };
-        let (outcome, again) = {
+        let (outcome, again, is_served) = {
             let mut cached = lock(&self.cached);
             let outcome = cached.answered(reply, now());
             let ask = || cached.absence().map(|absence| Again::Ask(absence.until));
-            (outcome, cached.again().map(Again::Repeat).or_else(ask))
+            (outcome, cached.again().map(Again::Repeat).or_else(ask), cached.last_good().is_some())
         };
         let name = &self.question;
         // One line for each begin and each end, not for each retry: resolvers can be down for hours.
@@ -168,7 +168,10 @@ impl Name {
             info!(%name, failed, "a resolver answers again");
         }
         match outcome {
-            Outcome::OutageBegins => warn!(%name, %why, "no resolver answers; the last good answer serves, if any"),
+            Outcome::OutageBegins if is_served => {
+                warn!(%name, %why, "no resolver answers; the last good answer serves")
+            }
+            Outcome::OutageBegins => warn!(%name, %why, "no resolver answers, and nothing is known of the name"),
             Outcome::AbsenceBegins(_) => warn!(%name, %why, "a name of a next hop leads nowhere"),
             Outcome::AbsenceEnds(_) => info!(%name, "a name of a next hop leads somewhere now"),
             Outcome::Answered | Outcome::Recovered(_) | Outcome::OutageGoesOn => {}

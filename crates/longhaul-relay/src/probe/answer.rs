@@ -496,6 +496,29 @@ mod tests {
         }
     }
 
+    /// The first byte is that of a preface, and is held back; so is the FIN. The reset ends both.
+    #[tokio::test]
+    async fn a_next_hop_that_ends_and_resets_while_bytes_are_held_back_ends_the_flow() {
+        let (ours, server) =
+            (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let to = server.local_addr().unwrap();
+        let to = NextHop::new(to.ip().to_string(), to.port());
+        let tunnel = Tunnel::new("ends", ours.local_addr().unwrap(), vec![to]);
+        let mut client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
+        let (accept, peer) = soon(ours.accept()).await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        let (relay, began) = (Relay::new(100), Instant::now());
+        let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
+        let mut hop = soon(server.accept()).await.unwrap().0;
+        soon(client.write_all(&[0xfd])).await.unwrap();
+        soon(hop.shutdown()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        SockRef::from(&hop).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(hop);
+        soon(flow).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(20), "it waited for the end of patience");
+    }
+
     /// A preface never goes to a final host by the will of another host.
     #[test]
     fn a_probe_is_passed_on_only_where_a_relay_is_known_to_follow() {

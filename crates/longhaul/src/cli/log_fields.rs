@@ -3,8 +3,8 @@
 //! An empty value, or one with a blank, `=`, a quote, a backslash or a character that cannot be printed, is in double quotes, with
 //! escapes as in Rust.
 //! In quotes, a `=` right behind a letter or digit is `\x3d`, so that no text of a client looks like a field: `grep how=finished`
-//! finds only fields. The field `remedy` keeps its `=`, because it has commands to be pasted. Its text is the daemon's own: no client,
-//! file or name is in it.
+//! finds only fields. The fields `remedy` and `err` keep their `=`, because they have commands to be pasted. Their texts are the daemon's own,
+//! the kernel's or the administrator's: nothing that a client says is in them.
 
 use longhaul_core::text::is_printable;
 use std::fmt::{self, Debug, Write};
@@ -44,7 +44,7 @@ impl Line<'_> {
             (name, false) => self.writer.write_str(name).and_then(|()| self.writer.write_char('='))?,
         }
         match value.is_empty() || value.chars().any(needs_quotes) {
-            true => write_quoted(&mut self.writer, value, field.name() == REMEDY),
+            true => write_quoted(&mut self.writer, value, OWN.contains(&field.name())),
             false => self.writer.write_str(value),
         }
     }
@@ -90,8 +90,8 @@ fn write_quoted(writer: &mut Writer<'_>, value: &str, is_own: bool) -> fmt::Resu
     writer.write_char('"')
 }
 
-/// The field with the daemon's own commands.
-const REMEDY: &str = "remedy";
+/// The fields with commands of the daemon's own.
+const OWN: [&str; 2] = ["remedy", "err"];
 
 #[cfg(test)]
 mod tests {
@@ -129,9 +129,10 @@ mod tests {
     #[test]
     fn the_command_of_a_remedy_can_be_pasted() {
         let command = "sysctl -w net.ipv4.tcp_tw_reuse='1'; to keep it: LimitNOFILE=4096";
-        let text = written(|| tracing::warn!(remedy = command, why = command, "a limit is low"));
+        let text = written(|| tracing::warn!(remedy = command, err = command, why = command, "a limit is low"));
         let escaped = command.replace('=', r"\x3d");
-        assert_eq!(text, format!(" WARN a limit is low remedy=\"{command}\" why=\"{escaped}\"\n"));
+        let want = format!(" WARN a limit is low remedy=\"{command}\" err=\"{command}\" why=\"{escaped}\"\n");
+        assert_eq!(text, want);
     }
 
     #[test]

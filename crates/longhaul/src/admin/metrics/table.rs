@@ -121,8 +121,8 @@ fn tunnels() -> Vec<Metric> {
             "1 while the tunnel listens and none of its problems is fatal. Failed dials and full limits are not fatal.",
             |tunnel| whole(tunnel.listening && !tunnel.health.is_broken()),
         ),
-        Metric::tunnel("longhaul_tunnel_doubtful", "1 while the health of the tunnel is doubtful.", |tunnel| {
-            whole(tunnel.health == Health::Doubtful)
+        Metric::tunnel("longhaul_tunnel_doubtful", "1 while the tunnel is doubtful or stalled.", |tunnel| {
+            whole(matches!(tunnel.health, Health::Doubtful | Health::Stalled))
         }),
     ];
     rows.extend(counters(|name| FIRST.contains(&name)));
