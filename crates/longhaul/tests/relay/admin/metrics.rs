@@ -89,7 +89,10 @@ fn a_scrape_shows_the_state_of_the_moment() {
     client.write_all(&pattern(1, 100_000)).unwrap();
     server.read_exact(&mut vec![0; 100_000]).unwrap();
     let up = r#"longhaul_tunnel_bytes_total{tunnel="one",direction="up"}"#;
-    let page = wait_for_value("the bytes are counted", || metrics(&watched), |page| page[up] == 100_000.0);
+    let used = r#"longhaul_resource_used{resource="descriptors"}"#;
+    // The daemon answers before its first sample of the resources.
+    let is_whole = |page: &Samples| page[up] == 100_000.0 && page.contains_key(used);
+    let page = wait_for_value("the bytes are counted", || metrics(&watched), is_whole);
     let version = format!(r#"longhaul_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION"));
     let hop = format!(r#"{{tunnel="one",next_hop="{}"}}"#, watched.far.local_addr().unwrap());
     for (name, value) in [
@@ -109,7 +112,7 @@ fn a_scrape_shows_the_state_of_the_moment() {
     ] {
         assert_eq!(page.get(name), Some(&value), "{name} in {page:#?}");
     }
-    let used = page[r#"longhaul_resource_used{resource="descriptors"}"#];
+    let used = page[used];
     assert!(used > 0.0 && page[r#"longhaul_resource_limit{resource="descriptors"}"#] >= used, "{page:#?}");
     for name in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"] {
         assert!(page[&format!("longhaul_{name}")] > 0.0, "{name}");
