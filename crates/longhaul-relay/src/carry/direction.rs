@@ -54,7 +54,7 @@ pub(super) struct Direction<'a> {
     /// Whether the source is broken. The end of its stream then counts as FIN only if a FIN came before the break.
     pub(super) source_is_broken: bool,
     is_stopped: bool,
-    /// Whether the FIN is not passed on yet.
+    /// Whether a FIN before any byte is not passed on yet.
     pub(super) holds_fin: bool,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Direction<'a> {
 
     /// Whether the FIN of the source has come, and is not passed on yet.
     pub(super) fn is_holding_fin(&self) -> bool {
-        self.holds_fin && self.pump.step() == Step::Fin && !self.is_stopped
+        self.holds_fin && self.pump.moved() == 0 && self.pump.step() == Step::Fin && !self.is_stopped
     }
 
     /// Whether FIN was sent on the sink.
@@ -185,7 +185,7 @@ impl<'a> Direction<'a> {
                         return Poll::Pending;
                     }
                 }
-                Step::Fin if self.holds_fin => return Poll::Pending,
+                Step::Fin if self.is_holding_fin() => return Poll::Pending,
                 Step::Fin => {
                     self.rest();
                     let may_end = self.legs.flow.client.poll_before_fin(source, self.pump.moved(), cx);

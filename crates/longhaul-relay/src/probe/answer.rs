@@ -451,28 +451,54 @@ mod tests {
     use crate::leg::stream::{BOUND, soon, stand_still};
     use longhaul_config::NextHop;
     use longhaul_core::wire::answer::Frames;
+    use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
+
+    /// Returns a client, and its flow to the next hop `to`, which has not begun.
+    async fn flow_to(to: SocketAddr) -> (TcpStream, impl Future<Output = ()> + Send) {
+        let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = NextHop::new(to.ip().to_string(), to.port());
+        let tunnel = Tunnel { verify_hops: Some(1), ..Tunnel::new("ends", ours.local_addr().unwrap(), vec![to]) };
+        let client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
+        let (accept, peer) = soon(ours.accept()).await.unwrap();
+        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
+        SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
+        let relay = Relay::new(100);
+        let tunnel = relay.tunnels.open(Arc::new(tunnel));
+        (client, flow::run(relay, tunnel, accept, peer, ()))
+    }
+
+    /// The clock stands still, so a FIN that waited would never come.
+    #[tokio::test]
+    async fn a_fin_behind_bytes_does_not_wait_for_a_preface() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
+        let (mut client, flow) = flow_to(server.local_addr().unwrap()).await;
+        tokio::time::pause();
+        let (done, still) = stand_still();
+        let flow = tokio::spawn(flow);
+        tokio::task::yield_now().await;
+        std::io::Write::write_all(&mut server.accept().unwrap().0, b"greeted").unwrap();
+        let mut got = Vec::new();
+        soon(client.read_to_end(&mut got)).await.unwrap();
+        assert_eq!(got, b"greeted");
+        drop((client, done));
+        still.await.unwrap();
+        soon(flow).await.unwrap();
+    }
 
     /// The clock stands still while a blocking task runs, so that the preface comes in time on any machine.
     #[tokio::test]
     async fn a_prober_hears_of_a_next_hop_that_ends_before_the_preface_comes() {
         for linger in [None, Some(Duration::ZERO)] {
-            let ours = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             // accept(2) obeys SO_RCVTIMEO, too (socket(7)).
             SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
-            let to = server.local_addr().unwrap();
-            let to = NextHop::new(to.ip().to_string(), to.port());
-            let tunnel = Tunnel { verify_hops: Some(1), ..Tunnel::new("ends", ours.local_addr().unwrap(), vec![to]) };
-            let mut client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
-            let (accept, peer) = soon(ours.accept()).await.unwrap();
-            let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
-            SockRef::from(&accept).set_linger(Some(Duration::ZERO)).unwrap(); // as our own listener sets it
+            let (mut client, flow) = flow_to(server.local_addr().unwrap()).await;
             tokio::time::pause();
             let (done, still) = stand_still();
-            let relay = Relay::new(100);
-            let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
+            let flow = tokio::spawn(flow);
             tokio::task::yield_now().await;
             let ends = server.accept().unwrap().0;
             SockRef::from(&ends).set_linger(linger).unwrap();
@@ -499,16 +525,9 @@ mod tests {
     /// The first byte is that of a preface, and is held back; so is the FIN. The reset ends both.
     #[tokio::test]
     async fn a_next_hop_that_ends_and_resets_while_bytes_are_held_back_ends_the_flow() {
-        let (ours, server) =
-            (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
-        let to = server.local_addr().unwrap();
-        let to = NextHop::new(to.ip().to_string(), to.port());
-        let tunnel = Tunnel::new("ends", ours.local_addr().unwrap(), vec![to]);
-        let mut client = soon(TcpStream::connect(tunnel.listen)).await.unwrap();
-        let (accept, peer) = soon(ours.accept()).await.unwrap();
-        let accept = Stream::new(accept.into_std().unwrap().into()).unwrap();
-        let (relay, began) = (Relay::new(100), Instant::now());
-        let flow = tokio::spawn(flow::run(relay.clone(), relay.tunnels.open(Arc::new(tunnel)), accept, peer, ()));
+        let (server, began) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Instant::now());
+        let (mut client, flow) = flow_to(server.local_addr().unwrap()).await;
+        let flow = tokio::spawn(flow);
         let mut hop = soon(server.accept()).await.unwrap().0;
         soon(client.write_all(&[0xfd])).await.unwrap();
         soon(hop.shutdown()).await.unwrap();
