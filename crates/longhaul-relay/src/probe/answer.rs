@@ -452,8 +452,10 @@ mod tests {
     use longhaul_config::NextHop;
     use longhaul_core::wire::answer::Frames;
     use std::net::SocketAddr;
+    use std::sync::mpsc::Sender;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
 
     /// Returns a client, and its flow to the next hop `to`, which has not begun.
     async fn flow_to(to: SocketAddr) -> (TcpStream, impl Future<Output = ()> + Send) {
@@ -469,17 +471,35 @@ mod tests {
         (client, flow::run(relay, tunnel, accept, peer, ()))
     }
 
+    /// A client, its flow and the connection to the next hop, while the clock stands still.
+    struct Still {
+        client: TcpStream,
+        flow: JoinHandle<()>,
+        hop: std::net::TcpStream,
+        done: Sender<()>,
+        still: JoinHandle<()>,
+    }
+
+    impl Still {
+        async fn begin() -> Still {
+            let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            // accept(2) obeys SO_RCVTIMEO, too (socket(7)).
+            SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
+            let (client, flow) = flow_to(server.local_addr().unwrap()).await;
+            tokio::time::pause();
+            let (done, still) = stand_still();
+            let flow = tokio::spawn(flow);
+            tokio::task::yield_now().await;
+            Still { client, flow, hop: server.accept().unwrap().0, done, still }
+        }
+    }
+
     /// The clock stands still, so a FIN that waited would never come.
     #[tokio::test]
     async fn a_fin_behind_bytes_does_not_wait_for_a_preface() {
-        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
-        let (mut client, flow) = flow_to(server.local_addr().unwrap()).await;
-        tokio::time::pause();
-        let (done, still) = stand_still();
-        let flow = tokio::spawn(flow);
-        tokio::task::yield_now().await;
-        std::io::Write::write_all(&mut server.accept().unwrap().0, b"greeted").unwrap();
+        let Still { mut client, flow, mut hop, done, still } = Still::begin().await;
+        std::io::Write::write_all(&mut hop, b"greeted").unwrap();
+        drop(hop);
         let mut got = Vec::new();
         soon(client.read_to_end(&mut got)).await.unwrap();
         assert_eq!(got, b"greeted");
@@ -492,15 +512,7 @@ mod tests {
     #[tokio::test]
     async fn a_prober_hears_of_a_next_hop_that_ends_before_the_preface_comes() {
         for linger in [None, Some(Duration::ZERO)] {
-            let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            // accept(2) obeys SO_RCVTIMEO, too (socket(7)).
-            SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
-            let (mut client, flow) = flow_to(server.local_addr().unwrap()).await;
-            tokio::time::pause();
-            let (done, still) = stand_still();
-            let flow = tokio::spawn(flow);
-            tokio::task::yield_now().await;
-            let ends = server.accept().unwrap().0;
+            let Still { mut client, flow, hop: ends, done, still } = Still::begin().await;
             SockRef::from(&ends).set_linger(linger).unwrap();
             drop(ends);
             for _ in 0..10 {

@@ -39,16 +39,13 @@ struct Used {
     places: Places<Arc<Notify>>,
     /// The probes that were passed on, and their places.
     passed_on: Vec<PassedOn>,
-    /// Each with the number of its flow.
-    places_of_passed_on: Places<u64>,
+    places_of_passed_on: Places<Weak<Flow>>,
 }
 
 /// A probe that was passed on. It has a place until its flow ends, or is too slow for it, or the next relay does not answer in time.
 #[derive(Debug)]
 struct PassedOn {
     number: u64,
-    /// The number of its flow.
-    of: u64,
     flow: Weak<Flow>,
     /// Number of the prober's bytes at the last look.
     seen: u64,
@@ -94,10 +91,10 @@ impl Probes {
         if !ration.spend(source, COST_OF_A_RELAY.pow(u32::from(hops.min(2)) + 1), now) {
             return false;
         }
-        let Some(places::Place { number, gave_way }) = places.take(source, now, flow.number) else { return false };
-        passed_on.retain(|passed| Some(passed.of) != gave_way);
-        let seen = flow.carried(Leg::Accept);
-        passed_on.push(PassedOn { number, of: flow.number, flow: Arc::downgrade(flow), seen });
+        let (flow, seen) = (Arc::downgrade(flow), flow.carried(Leg::Accept));
+        let Some(places::Place { number, gave_way }) = places.take(source, now, flow.clone()) else { return false };
+        passed_on.retain(|passed| !gave_way.as_ref().is_some_and(|gone| gone.ptr_eq(&passed.flow)));
+        passed_on.push(PassedOn { number, flow, seen });
         true
     }
 
@@ -142,7 +139,7 @@ impl Drop for Place<'_> {
 impl PassedOn {
     /// Looks how much its prober has sent. Frees its place among `places`, and returns false, if it has none at the next relay: that one does
     /// not answer it, or the flow has ended.
-    fn look(&mut self, places: &mut Places<u64>, now: Instant) -> bool {
+    fn look(&mut self, places: &mut Places<Weak<Flow>>, now: Instant) -> bool {
         let Some(flow) = self.flow.upgrade().filter(|flow| holds_a_place(flow, now)) else {
             places.free(self.number);
             return false;

@@ -121,14 +121,14 @@ impl Tunnels {
 
     /// Whether `tunnel` is in the list, with these settings.
     pub(crate) fn is_listed(&self, tunnel: &Arc<ServedTunnel>) -> bool {
-        self.list.borrow().iter().any(|listed| Arc::ptr_eq(listed, tunnel))
+        has(&self.list.borrow(), tunnel)
     }
 
     /// Runs `task` in the background as long as `tunnel` is in the list.
     pub(crate) fn run_while_listed(&self, tunnel: &Arc<ServedTunnel>, task: impl Future<Output = ()> + Send + 'static) {
         let (mut list, tunnel) = (self.list.subscribe(), tunnel.clone());
         tokio::spawn(async move {
-            let is_gone = |list: &List| !list.iter().any(|listed| Arc::ptr_eq(listed, &tunnel));
+            let is_gone = |list: &List| !has(list, &tunnel);
             // Dropping the task is how it ends. The wait fails only when the relay is gone.
             tokio::select! {
                 _ = list.wait_for(is_gone) => {}
@@ -280,6 +280,10 @@ impl Tunnels {
             }
         }
     }
+}
+
+fn has(list: &List, tunnel: &Arc<ServedTunnel>) -> bool {
+    list.iter().any(|listed| Arc::ptr_eq(listed, tunnel))
 }
 
 #[cfg(test)]
