@@ -200,6 +200,11 @@ impl Member {
         self.meter.sent()
     }
 
+    /// Returns the limit of its socket, as it was last told.
+    pub fn told(&self) -> Option<Rate> {
+        self.told
+    }
+
     /// Returns the limit if the socket must be told: if it differs from the told one by more than a sixteenth, or less on a path. The
     /// inner `None` means no limit.
     pub fn news(&mut self) -> Option<Option<Rate>> {

@@ -162,6 +162,8 @@ impl Tracker {
         for (direction, ((list, sinks), member)) in lists {
             match place.and_then(|place| Some((list.get_mut(place)?, sinks.get_mut(place)?))) {
                 Some((known, sink)) => {
+                    // An earlier limit may have been told meanwhile.
+                    pace(&flow, sink_of(&flow, direction), member.told());
                     *known = member;
                     sink.leave(&flow, sink_of(&flow, direction));
                 }
