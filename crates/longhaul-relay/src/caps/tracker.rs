@@ -153,29 +153,21 @@ impl Tracker {
         }
     }
 
-    /// Adds a flow. One that is there already, because it began during a reload, gets the new members, which know the
-    /// limits of its sockets.
+    /// Adds a flow. One that began during a reload may be there already. Its sockets may have been told the limit of its begin last, and
+    /// are told again what its members know.
     fn add(&mut self, flow: Arc<Flow>, members: [Member; 2]) {
-        let is_new = self.numbers.insert(flow.number);
-        let place = if is_new { None } else { self.flows.iter().position(|known| known.number == flow.number) };
-        let lists = self.members.iter_mut().zip(&mut self.sinks).zip(members).enumerate();
-        for (direction, ((list, sinks), member)) in lists {
-            match place.and_then(|place| Some((list.get_mut(place)?, sinks.get_mut(place)?))) {
-                Some((known, sink)) => {
-                    // An earlier limit may have been told meanwhile.
-                    pace(&flow, sink_of(&flow, direction), member.told());
-                    *known = member;
-                    sink.leave(&flow, sink_of(&flow, direction));
-                }
-                None => {
-                    list.push(member);
-                    sinks.push(Sink::New);
-                }
+        if !self.numbers.insert(flow.number) {
+            let Some(place) = self.flows.iter().position(|known| known.number == flow.number) else { return };
+            for (direction, list) in self.members.iter().enumerate() {
+                pace(&flow, sink_of(&flow, direction), list[place].told());
             }
+            return;
         }
-        if place.is_none() {
-            self.flows.push(flow);
+        for ((list, sinks), member) in self.members.iter_mut().zip(&mut self.sinks).zip(members) {
+            list.push(member);
+            sinks.push(Sink::New);
         }
+        self.flows.push(flow);
     }
 
     /// Applies changed rules to every live flow. `before` are the rules by which their limits may have been set.
