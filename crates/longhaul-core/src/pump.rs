@@ -14,7 +14,7 @@
 
 /// The next step of a pump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PumpStep {
     /// Move bytes from the source socket into the empty buffer.
     Fill,
     /// Move bytes from the buffer into the sink socket.
@@ -28,7 +28,7 @@ pub enum Step {
 /// State of one direction: the next step, the bytes in the buffer, and the bytes that went through.
 #[derive(Clone, Copy, Debug)]
 pub struct Pump {
-    step: Step,
+    step: PumpStep,
     held: usize,
     moved: u64,
 }
@@ -36,11 +36,11 @@ pub struct Pump {
 impl Pump {
     /// Returns a pump whose buffer is empty and whose source has not ended. Its sink took `moved` bytes before it began.
     pub const fn new(moved: u64) -> Pump {
-        Pump { step: Step::Fill, held: 0, moved }
+        Pump { step: PumpStep::Fill, held: 0, moved }
     }
 
     /// Returns the next step.
-    pub const fn step(&self) -> Step {
+    pub const fn step(&self) -> PumpStep {
         self.step
     }
 
@@ -55,28 +55,28 @@ impl Pump {
     }
 
     /// Records that the source gave `bytes` into the buffer; 0 is the end of its stream. Call it only after
-    /// [`Step::Fill`].
+    /// [`PumpStep::Fill`].
     pub fn filled(&mut self, bytes: usize) {
-        debug_assert_eq!(self.step, Step::Fill);
+        debug_assert_eq!(self.step, PumpStep::Fill);
         self.held = bytes;
-        self.step = if bytes == 0 { Step::Fin } else { Step::Drain };
+        self.step = if bytes == 0 { PumpStep::Fin } else { PumpStep::Drain };
     }
 
     /// Records that the sink took `bytes` out of the buffer, at most [`held`](Pump::held). Call it only after
-    /// [`Step::Drain`].
+    /// [`PumpStep::Drain`].
     pub fn drained(&mut self, bytes: usize) {
-        debug_assert!(self.step == Step::Drain && bytes <= self.held);
+        debug_assert!(self.step == PumpStep::Drain && bytes <= self.held);
         self.held -= bytes;
         self.moved += bytes as u64;
         if self.held == 0 {
-            self.step = Step::Fill;
+            self.step = PumpStep::Fill;
         }
     }
 
-    /// Records that FIN was sent on the sink. Call it only after [`Step::Fin`].
+    /// Records that FIN was sent on the sink. Call it only after [`PumpStep::Fin`].
     pub fn finned(&mut self) {
-        debug_assert_eq!(self.step, Step::Fin);
-        self.step = Step::Done;
+        debug_assert_eq!(self.step, PumpStep::Fin);
+        self.step = PumpStep::Done;
     }
 }
 
@@ -92,10 +92,10 @@ mod tests {
         let (mut pump, mut source, mut pipe) = (Pump::new(0), stream, VecDeque::<u8>::new());
         let (mut sink, mut fin) = (Vec::new(), false);
         let mut pieces = pieces.iter().copied().cycle();
-        while pump.step() != Step::Done {
+        while pump.step() != PumpStep::Done {
             let piece = pieces.next().unwrap_or(1);
             match pump.step() {
-                Step::Fill => {
+                PumpStep::Fill => {
                     assert!(pipe.is_empty(), "filled a pipe that was not empty");
                     let n = piece.min(source.len());
                     if n > 0 || source.is_empty() {
@@ -104,17 +104,17 @@ mod tests {
                         pump.filled(n);
                     }
                 }
-                Step::Drain => {
+                PumpStep::Drain => {
                     let n = piece.min(pump.held());
                     sink.extend(pipe.drain(..n));
                     pump.drained(n);
                 }
-                Step::Fin => {
+                PumpStep::Fin => {
                     assert!(pipe.is_empty() && source.is_empty(), "FIN before the last byte");
                     fin = true;
                     pump.finned();
                 }
-                Step::Done => {}
+                PumpStep::Done => {}
             }
         }
         (sink, fin, pump)

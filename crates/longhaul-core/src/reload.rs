@@ -39,14 +39,14 @@ pub struct Before<'a, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The step of each new tunnel, in the order in which to take them.
-    pub steps: Vec<(usize, Step)>,
+    pub steps: Vec<(usize, ReloadStep)>,
     /// The old tunnels that end.
     pub ended: Vec<usize>,
 }
 
 /// What a reload does with a new tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ReloadStep {
     /// The old tunnel is the same, and its listener goes on.
     Stays(usize),
     /// The listener of the old tunnel goes on with other settings.
@@ -74,12 +74,15 @@ impl Plan {
         let old: HashMap<&str, usize> =
             before.tunnels.iter().enumerate().map(|(index, (tunnel, _))| (tunnel.name(), index)).collect();
         let step = |new: &T| match old.get(new.name()).map(|index| (*index, before.tunnels[*index])) {
-            Some((index, (old, true))) if old == new => Step::Stays(index),
-            Some((index, (old, true))) if old.listen() == new.listen() && old.can_become(new) => Step::Changes(index),
-            Some((index, _)) => Step::ListensAnew(index, before.opens(new.listen())),
-            None => Step::Begins(before.opens(new.listen())),
+            Some((index, (old, true))) if old == new => ReloadStep::Stays(index),
+            Some((index, (old, true))) if old.listen() == new.listen() && old.can_become(new) => {
+                ReloadStep::Changes(index)
+            }
+            Some((index, _)) => ReloadStep::ListensAnew(index, before.opens(new.listen())),
+            None => ReloadStep::Begins(before.opens(new.listen())),
         };
-        let mut steps: Vec<(usize, Step)> = after.iter().enumerate().map(|(index, new)| (index, step(new))).collect();
+        let mut steps: Vec<(usize, ReloadStep)> =
+            after.iter().enumerate().map(|(index, new)| (index, step(new))).collect();
         steps.sort_by_key(|(_, step)| step.rank());
         let is_kept = |index: &usize| steps.iter().any(|(_, step)| step.old() == Some(*index));
         let ended = (0..before.tunnels.len()).filter(|index| !is_kept(index)).collect();
@@ -87,20 +90,20 @@ impl Plan {
     }
 }
 
-impl Step {
+impl ReloadStep {
     /// Returns the old tunnel of the same name.
     pub fn old(&self) -> Option<usize> {
         match self {
-            Step::Stays(old) | Step::Changes(old) | Step::ListensAnew(old, _) => Some(*old),
-            Step::Begins(_) => None,
+            ReloadStep::Stays(old) | ReloadStep::Changes(old) | ReloadStep::ListensAnew(old, _) => Some(*old),
+            ReloadStep::Begins(_) => None,
         }
     }
 
     /// Returns how its new listener gets its address. `None` if it has none.
     pub fn opens(&self) -> Option<&Opens> {
         match self {
-            Step::Stays(_) | Step::Changes(_) => None,
-            Step::ListensAnew(_, opens) | Step::Begins(opens) => Some(opens),
+            ReloadStep::Stays(_) | ReloadStep::Changes(_) => None,
+            ReloadStep::ListensAnew(_, opens) | ReloadStep::Begins(opens) => Some(opens),
         }
     }
 
@@ -242,7 +245,7 @@ mod tests {
                 prop_assert_eq!(was, old.iter().find(|old| old.name == new.name), "a tunnel keeps its state by its name");
                 let goes_on = listens && was.is_some_and(|was| was.listen == new.listen && was.can_become(new));
                 prop_assert_eq!(step.opens().is_none(), goes_on);
-                prop_assert_eq!(matches!(step, Step::Stays(_)), listens && was == Some(new));
+                prop_assert_eq!(matches!(step, ReloadStep::Stays(_)), listens && was == Some(new));
             }
             prop_assert!(plan.steps.is_sorted_by_key(|(_, step)| step.rank()));
 
@@ -272,10 +275,10 @@ mod tests {
             Before { tunnels: old.iter().map(|old| (old, true)).collect(), leaving: Vec::new(), held: Vec::new() };
         let plan = Plan::new(&before, &after.iter().collect::<Vec<_>>());
         let steps = vec![
-            (3, Step::Begins(Opens::Free)),
-            (0, Step::ListensAnew(1, Opens::Beside(vec![0]))),
-            (1, Step::ListensAnew(0, Opens::Beside(vec![1]))),
-            (2, Step::Begins(Opens::Beside(vec![2]))),
+            (3, ReloadStep::Begins(Opens::Free)),
+            (0, ReloadStep::ListensAnew(1, Opens::Beside(vec![0]))),
+            (1, ReloadStep::ListensAnew(0, Opens::Beside(vec![1]))),
+            (2, ReloadStep::Begins(Opens::Beside(vec![2]))),
         ];
         assert_eq!(plan, Plan { steps, ended: vec![2] });
     }

@@ -27,7 +27,7 @@ pub(super) fn mistakes(text: &str, errors: &[Error]) -> Vec<Mistake> {
         if at < next_line {
             continue;
         }
-        let line = Line::around(text, at);
+        let line = FileLine::around(text, at);
         next_line = line.end;
         let of_parser = || Mistake { at, text: format!("this is not TOML: {}", err.message().trim()), is_last: true };
         let mistake = explain(text, &line).unwrap_or_else(of_parser);
@@ -41,16 +41,16 @@ pub(super) fn mistakes(text: &str, errors: &[Error]) -> Vec<Mistake> {
 }
 
 /// One line of the text.
-struct Line<'t> {
+struct FileLine<'t> {
     /// Offset of the line's first byte, and of the one behind its end.
     start: usize,
     end: usize,
     text: &'t str,
 }
 
-impl<'t> Line<'t> {
+impl<'t> FileLine<'t> {
     /// Returns the line that contains the byte at `at`.
-    fn around(text: &'t str, at: usize) -> Line<'t> {
+    fn around(text: &'t str, at: usize) -> FileLine<'t> {
         let mut at = at.min(text.len());
         while !text.is_char_boundary(at) {
             at -= 1;
@@ -58,7 +58,7 @@ impl<'t> Line<'t> {
         let first = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
         let start = text[..at].rfind('\n').map_or(first, |newline| newline + 1);
         let line = text[start..].split('\n').next().unwrap_or_default();
-        Line { start, end: start + line.len() + 1, text: line.trim_end_matches('\r') }
+        FileLine { start, end: start + line.len() + 1, text: line.trim_end_matches('\r') }
     }
 
     /// Returns a mistake where the line's text begins.
@@ -76,7 +76,7 @@ impl<'t> Line<'t> {
 }
 
 /// Explains a line; `None` if only the parser can.
-fn explain(text: &str, line: &Line<'_>) -> Option<Mistake> {
+fn explain(text: &str, line: &FileLine<'_>) -> Option<Mistake> {
     let trimmed = line.text.trim();
     if let Some(at) = open_list(text, line) {
         let element = without_comment(trimmed).trim_end_matches(',');
@@ -107,7 +107,7 @@ fn explain(text: &str, line: &Line<'_>) -> Option<Mistake> {
 }
 
 /// Explains the header of a table that has one above, too.
-fn repeated(text: &str, line: &Line<'_>) -> Option<Mistake> {
+fn repeated(text: &str, line: &FileLine<'_>) -> Option<Mistake> {
     let header = without_comment(line.text.trim());
     let name = header.strip_prefix('[')?.strip_suffix(']').filter(|name| !name.starts_with('['))?;
     let above = text.get(..line.start)?.lines().map(|row| without_comment(row.trim()));
@@ -119,7 +119,7 @@ fn repeated(text: &str, line: &Line<'_>) -> Option<Mistake> {
 }
 
 /// Explains a header without one of its brackets: `[tunnel`, `[[tunnel]`.
-fn half_closed(line: &Line<'_>) -> Option<Mistake> {
+fn half_closed(line: &FileLine<'_>) -> Option<Mistake> {
     let header = without_comment(line.text.trim());
     let name = header.trim_matches(['[', ']', ' ']);
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
@@ -145,7 +145,7 @@ fn quoted(given: &str) -> Option<String> {
 }
 
 /// Returns where the list begins that the last key above has as its value, and nothing has closed.
-fn open_list(text: &str, line: &Line<'_>) -> Option<usize> {
+fn open_list(text: &str, line: &FileLine<'_>) -> Option<usize> {
     let above = text.get(..line.start)?;
     let mut start = above.len();
     let key = above.split_inclusive('\n').rev().find(|row| {

@@ -5,7 +5,7 @@
 use super::action::{Action, Opening, Out, Transfer};
 use super::address::{self, Bad};
 use super::dialogue::{Asked, ClientEnd, Dialogue, Then};
-use super::line::{Fate, Line, NOP};
+use super::line::{ControlLine, Fate, NOP};
 use super::refused::Refused;
 use super::rules::Mode;
 use super::side::Side;
@@ -42,7 +42,7 @@ impl Dialogue {
     }
 
     /// Takes a line that was passed on already.
-    pub(super) fn passed(&mut self, line: &Line, out: &mut Out) {
+    pub(super) fn passed(&mut self, line: &ControlLine, out: &mut Out) {
         let command = Command::read(line.text());
         if command.is_empty() {
             return self.due.blank();
@@ -68,13 +68,13 @@ impl Dialogue {
     }
 
     /// Whether this held line asks for a data connection, and is not refused.
-    pub(super) fn needs_room(&self, line: &Line) -> bool {
+    pub(super) fn needs_room(&self, line: &ControlLine) -> bool {
         matches!(self.check(line), Ok(Wanted::Passive(_) | Wanted::Active(..)))
     }
 
     /// Takes a held line, whose turn it is: the server gets something, or the client the session's own reply. Returns false if the line
     /// needs another turn.
-    pub(super) fn held(&mut self, line: &Line, out: &mut Out) -> bool {
+    pub(super) fn held(&mut self, line: &ControlLine, out: &mut Out) -> bool {
         let own = match self.decide(line, out) {
             Ok(Decided::Taken) => return true,
             Ok(Decided::Later) => return false,
@@ -98,7 +98,7 @@ impl Dialogue {
     ///
     /// # Errors
     /// The client may not ask for this.
-    fn check(&self, line: &Line) -> Result<Wanted, Refused> {
+    fn check(&self, line: &ControlLine) -> Result<Wanted, Refused> {
         let command = Command::read(line.text());
         if line.is_long() {
             return Err(Refused::LongLine);
@@ -140,7 +140,7 @@ impl Dialogue {
     }
 
     /// Decides about a held line.
-    fn decide(&mut self, line: &Line, out: &mut Out) -> Result<Decided, Refused> {
+    fn decide(&mut self, line: &ControlLine, out: &mut Out) -> Result<Decided, Refused> {
         match self.check(line)? {
             Wanted::Passive(form) => Ok(self.passive(form, line.held(), out)),
             Wanted::Active(form, dial) => Ok(self.active(form, dial, out)),
@@ -196,7 +196,7 @@ impl Dialogue {
 
     /// A transfer in active mode: the server gets it once the client was dialled. Otherwise it could send a file, and say that it was
     /// sent, to a client that cannot get it.
-    fn transfer(&mut self, line: &Line, out: &mut Out) -> Result<Decided, Refused> {
+    fn transfer(&mut self, line: &ControlLine, out: &mut Out) -> Result<Decided, Refused> {
         match std::mem::replace(&mut self.client, ClientEnd::Due) {
             ClientEnd::Due if !self.due.is_closed() => {
                 self.ask(Opening::Client, None, out);

@@ -25,7 +25,7 @@ pub(super) enum Fate {
 
 /// The line that one side is sending.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ControlLine {
     /// The first `max_bytes` bytes of the line, without telnet sequences.
     text: Vec<u8>,
     /// The bytes that are not passed on yet, at most `max_bytes`.
@@ -61,10 +61,10 @@ impl Telnet {
     }
 }
 
-impl Line {
+impl ControlLine {
     /// Returns an empty line. At most `max_bytes` bytes of it are held.
-    pub(super) fn new(max_bytes: usize) -> Line {
-        Line {
+    pub(super) fn new(max_bytes: usize) -> ControlLine {
+        ControlLine {
             text: Vec::new(),
             held: Vec::new(),
             fate: Fate::Undecided,
@@ -77,7 +77,7 @@ impl Line {
 
     /// Takes bytes from the front of `bytes` up to the end of the line, and appends to `out` those that pass. `decide`
     /// returns the fate of a line that begins with the text it gets. Returns whether the line ended. The caller then reads
-    /// the line and calls [`Line::clear`].
+    /// the line and calls [`ControlLine::clear`].
     pub(super) fn take(&mut self, bytes: &mut &[u8], out: &mut Vec<u8>, decide: impl Fn(&[u8]) -> Fate) -> bool {
         while let Some((&byte, rest)) = bytes.split_first() {
             *bytes = rest;
@@ -270,7 +270,7 @@ mod tests {
             decisions.set(decisions.get() + 1);
             Fate::Undecided
         };
-        let mut line = Line::new(4096);
+        let mut line = ControlLine::new(4096);
         let mut out = Vec::new();
         assert!(!line.take(&mut &[b' '; 4000][..], &mut out, decide));
         assert_eq!((decisions.get(), out.len()), (EAGER_BYTES, 0));

@@ -7,7 +7,7 @@ use super::action::{Action, Opening, Out};
 use super::address;
 use super::dialogue::{Asked, Begun, ClientEnd, Dialogue, Then};
 use super::due::{BEGINNINGS, Code, Ended};
-use super::line::{Fate, IAC, Line, NOP};
+use super::line::{ControlLine, Fate, IAC, NOP};
 use super::refused::Refused;
 use super::side::Side;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ impl Dialogue {
     }
 
     /// Takes a whole line of the server. Returns whether everything after it is encrypted.
-    pub(super) fn reply(&mut self, line: &Line, out: &mut Out) -> bool {
+    pub(super) fn reply(&mut self, line: &ControlLine, out: &mut Out) -> bool {
         let is_inside = self.begun.is_some();
         let last = self.last_line(line);
         if line.fate() == Fate::Hold {
@@ -94,7 +94,7 @@ impl Dialogue {
     }
 
     /// Returns the code if this line is the last of its reply.
-    fn last_line(&mut self, line: &Line) -> Option<Code> {
+    fn last_line(&mut self, line: &ControlLine) -> Option<Code> {
         let text = line.text();
         let code = text.first_chunk().filter(|code: &&Code| code.iter().all(u8::is_ascii_digit)).copied();
         let end = text.get(3);
@@ -118,7 +118,7 @@ impl Dialogue {
     }
 
     /// Takes a reply that names an address, or accepts one. Every reply before it has come, or will never come.
-    fn named(&mut self, line: &Line, code: Code, out: &mut Out) {
+    fn named(&mut self, line: &ControlLine, code: Code, out: &mut Out) {
         let is_late = self.expected.is_none();
         let asked = self.expected.take().or(self.late);
         self.late = None;
@@ -189,7 +189,7 @@ fn beginning(text: &[u8]) -> Option<(Code, usize)> {
 
 /// Whether some clients do not take this line for a reply, and look for an address in the next one. An error may end the wait all the
 /// same.
-fn is_odd(line: &Line) -> bool {
+fn is_odd(line: &ControlLine) -> bool {
     line.text().get(3) != Some(&b' ') && !matches!(line.text().first(), Some(b'4' | b'5'))
 }
 
@@ -200,7 +200,7 @@ fn is_named(text: &[u8]) -> bool {
 
 /// Passes a line like 227 on, inside a reply of several lines. curl, lftp and tnftp take any three digits and a space for the last line
 /// of a reply, so it gets a dash in front.
-fn pass_behind_dash(line: &Line, out: &mut Out) {
+fn pass_behind_dash(line: &ControlLine, out: &mut Out) {
     out.actions.push_back(Action::Refused(Refused::Unasked));
     if !line.is_long() {
         out.to.client.extend_from_slice(b"- ");
@@ -209,7 +209,7 @@ fn pass_behind_dash(line: &Line, out: &mut Out) {
 }
 
 /// Passes a line on that came while a reply leads to an address, but without an address.
-fn pass_without_address(line: &Line, out: &mut Out) {
+fn pass_without_address(line: &ControlLine, out: &mut Out) {
     let commas = line.held().iter().filter(|byte| **byte == b',').count();
     // Some clients skip the byte after a byte 255, even if it is the end of the line.
     if commas < ADDRESS_COMMAS && !line.text().contains(&IAC) && !line.is_long() {

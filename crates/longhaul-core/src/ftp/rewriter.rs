@@ -14,7 +14,7 @@
 
 use super::action::{Action, Out};
 use super::dialogue::Dialogue;
-use super::line::{Fate, Line};
+use super::line::{ControlLine, Fate};
 use super::refused::Refused;
 use super::rules::Rules;
 use super::side::{Ends, Side};
@@ -26,11 +26,11 @@ use super::verb;
 #[derive(Debug)]
 pub(super) struct Rewriter {
     /// The line that the client is sending.
-    command: Line,
+    command: ControlLine,
     /// Whether this line is whole and waits for its turn.
     has_turn_due: bool,
     /// The line that the server is sending.
-    reply: Line,
+    reply: ControlLine,
     pub(super) dialogue: Dialogue,
     /// Whether the server agreed to encrypt the connection (234). Every byte then passes at once, in both directions.
     pub(super) is_opaque: bool,
@@ -45,9 +45,9 @@ impl Rewriter {
     pub(super) fn new(rules: Rules) -> Rewriter {
         let ends = Ends { client: rules.ends.client.to_canonical(), server: rules.ends.server.to_canonical() };
         Rewriter {
-            command: Line::new(MAX_COMMAND_BYTES),
+            command: ControlLine::new(MAX_COMMAND_BYTES),
             has_turn_due: false,
-            reply: Line::new(MAX_REPLY_BYTES),
+            reply: ControlLine::new(MAX_REPLY_BYTES),
             dialogue: Dialogue::new(Rules { ends, ..rules }),
             is_opaque: false,
             has_begun: false,

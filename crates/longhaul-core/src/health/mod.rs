@@ -30,7 +30,7 @@ pub use facts::{
     StalledClients, TunnelFacts, Wait, Whereabouts,
 };
 pub use hops::{failure, of_hop};
-pub use news::{Line, News};
+pub use news::{News, NewsLine};
 pub use probes::lateness;
 pub use problem::{Fault, Health, Party, Problem};
 pub use stage::{Cause, Stage, Trouble};

@@ -31,7 +31,7 @@ struct Watched {
 
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum NewsLine {
     /// The problem is there. Or it was, and was over after this time, before anybody told it.
     Found(Problem, Option<Duration>),
     /// The problem, as it was told, has ended. It had lasted for this time.
@@ -40,7 +40,7 @@ pub enum Line {
 
 impl News {
     /// Looks at all `problems` of `now`, which is also `at`. Returns what is to be told.
-    pub fn look(&mut self, problems: &[Problem], at: At, now: Instant) -> Vec<Line> {
+    pub fn look(&mut self, problems: &[Problem], at: At, now: Instant) -> Vec<NewsLine> {
         let mut lines = Vec::new();
         for problem in problems {
             let Some(Party { told_after: Some(told_after), .. }) = &problem.party else { continue };
@@ -59,7 +59,7 @@ impl News {
                 (watched.since, watched.is_others) = (now, true);
             } else if now.saturating_duration_since(watched.since) >= *told_after {
                 (watched.problem, watched.is_told) = (problem.clone(), true);
-                lines.push(Line::Found(problem.clone(), None));
+                lines.push(NewsLine::Found(problem.clone(), None));
             }
         }
         self.0.retain_mut(|watched| {
@@ -72,14 +72,14 @@ impl News {
             let goes_on = |problem| watched.is_of(problem) || is_broken(problems, &watched.problem);
             if is_untold && !problems.iter().any(goes_on) {
                 watched.is_told = true;
-                lines.push(Line::Found(watched.problem.clone(), Some(watched.lasted)));
+                lines.push(NewsLine::Found(watched.problem.clone(), Some(watched.lasted)));
             }
             if is_there || !watched.is_told {
                 return is_there;
             }
             let is_over = now.saturating_duration_since(watched.seen) >= QUIET;
             if is_over {
-                lines.push(Line::Ended(watched.problem.clone(), watched.lasted));
+                lines.push(NewsLine::Ended(watched.problem.clone(), watched.lasted));
             }
             !is_over
         });
@@ -152,12 +152,12 @@ mod tests {
         });
         let flat = looked.flat_map(|(second, lines)| lines.into_iter().map(move |line| (second, line)));
         let told = flat.map(|(second, line)| match line {
-            Line::Found(found, over) => {
+            NewsLine::Found(found, over) => {
                 assert_eq!(found.evidence, "a:1 fails");
                 assert!(over.is_none_or(|lasted| lasted == Duration::from_secs(second - 101)), "{over:?} at {second}");
                 (second, None)
             }
-            Line::Ended(_, lasted) => (second, Some(lasted)),
+            NewsLine::Ended(_, lasted) => (second, Some(lasted)),
         });
         told.collect()
     }

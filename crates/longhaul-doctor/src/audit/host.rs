@@ -69,7 +69,7 @@ impl Candidate {
         Some(Candidate { system: System::named(system)?, reader, lines: Count::default() })
     }
 
-    fn read(&mut self, line: &paste::Line<'_>) {
+    fn read(&mut self, line: &paste::PastedLine<'_>) {
         let is_understood = self.reader.read(line.text);
         match is_understood {
             true => self.lines.add(line.number, line.rows),
@@ -103,7 +103,7 @@ struct Names {
 }
 
 impl Names {
-    fn read(&mut self, line: &paste::Line<'_>) {
+    fn read(&mut self, line: &paste::PastedLine<'_>) {
         let text = line.text.trim();
         if let Some(host) = line.host {
             let first = self.found.get_or_insert_with(|| host.to_string());

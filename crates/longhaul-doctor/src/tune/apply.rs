@@ -1,7 +1,7 @@
 //! Makes the changes of a plan, and undoes those of a record. Both can be stopped between any two steps: the record on disk always
 //! says enough to undo everything.
 
-use super::place::{FILE, Host, Place};
+use super::place::{FILE, Host, ValuePlace};
 use super::plan::{self, Plan};
 use super::record::{ChangedPlace, Record};
 use std::io;
@@ -108,8 +108,8 @@ pub(super) struct RolledBack {
 /// # Errors
 /// It is not: a sentence that says what to do.
 pub(super) fn check_file(record: &Record) -> Result<(), String> {
-    let has_sysctls = record.changes.iter().any(|change| matches!(change.place, Place::Sysctl(_)));
-    let is_fine = match record.change(&Place::File) {
+    let has_sysctls = record.changes.iter().any(|change| matches!(change.place, ValuePlace::Sysctl(_)));
+    let is_fine = match record.change(&ValuePlace::File) {
         Some(file) => file.place.value().is_ok_and(|text| file.is_ours(text.as_deref())),
         // A rollback that had to leave a sysctl has removed the file: somebody has put it back.
         None => !has_sysctls || !Path::new(FILE).exists(),
@@ -157,13 +157,14 @@ pub(super) fn roll_back(host: &Host, record: Record) -> io::Result<RolledBack> {
     };
     // In the order of the changes, the file last: if the host restarts meanwhile, the file sets values of tune again.
     let (of_file, others): (Vec<ChangedPlace>, Vec<ChangedPlace>) =
-        record.changes.into_iter().partition(|change| change.place == Place::File);
+        record.changes.into_iter().partition(|change| change.place == ValuePlace::File);
     let places: Vec<(ChangedPlace, Undone)> = others.into_iter().chain(of_file).map(undo).collect();
     host.remove_unfinished(Path::new(FILE))?;
-    let is_file_left = places.iter().any(|(change, undone)| change.place == Place::File && *undone != Undone::Restored);
+    let is_file_left =
+        places.iter().any(|(change, undone)| change.place == ValuePlace::File && *undone != Undone::Restored);
     // A file that could not be removed sets the sysctls again at boot.
     let is_kept = |(change, undone): &&(ChangedPlace, Undone)| {
-        *undone != Undone::Restored || is_file_left && matches!(change.place, Place::Sysctl(_))
+        *undone != Undone::Restored || is_file_left && matches!(change.place, ValuePlace::Sysctl(_))
     };
     let mut rest = Record::new();
     rest.changes = places.iter().filter(is_kept).map(|(change, _)| change.clone()).collect();
@@ -175,7 +176,7 @@ pub(super) fn roll_back(host: &Host, record: Record) -> io::Result<RolledBack> {
 }
 
 /// Sets `place` to the value `old`, unless it has it.
-fn restore(host: &Host, place: &Place, old: Option<&str>) -> io::Result<()> {
+fn restore(host: &Host, place: &ValuePlace, old: Option<&str>) -> io::Result<()> {
     match place.is_same(place.value()?.as_deref(), old) {
         true => Ok(()),
         false => host.set(place, old),

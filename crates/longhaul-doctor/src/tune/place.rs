@@ -14,7 +14,7 @@ use std::process::Command;
 /// A place that holds one value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Place {
+pub(super) enum ValuePlace {
     /// A sysctl, by its name with dots.
     Sysctl(String),
     /// The route to a network, as ip(8) shows it.
@@ -23,17 +23,17 @@ pub(super) enum Place {
     File,
 }
 
-impl Place {
+impl ValuePlace {
     /// Returns the present value; `None` if there is no such place.
     ///
     /// # Errors
     /// It exists, and cannot be read.
     pub(super) fn value(&self) -> io::Result<Option<String>> {
         let read = match self {
-            Place::Sysctl(name) => fs::read_to_string(sysctl_path(name)).map(|text| one_line(&text)),
-            Place::Route(network) => return route::read(network),
+            ValuePlace::Sysctl(name) => fs::read_to_string(sysctl_path(name)).map(|text| one_line(&text)),
+            ValuePlace::Route(network) => return route::read(network),
             // An administrator may have added what is no UTF-8.
-            Place::File => fs::read(FILE).map(|text| String::from_utf8_lossy(&text).into_owned()),
+            ValuePlace::File => fs::read(FILE).map(|text| String::from_utf8_lossy(&text).into_owned()),
         };
         match read {
             Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -44,30 +44,30 @@ impl Place {
     /// Whether two values are the same. ip(8) shows the words of a route in an order of its own.
     pub(super) fn is_same(&self, one: Option<&str>, other: Option<&str>) -> bool {
         match (self, one, other) {
-            (Place::Route(_), Some(one), Some(other)) => route::is_same(one, other),
+            (ValuePlace::Route(_), Some(one), Some(other)) => route::is_same(one, other),
             _ => one == other,
         }
     }
 }
 
-impl Place {
+impl ValuePlace {
     /// Whether its name is one that tune gives. Another one in a damaged record might name any file.
     pub(super) fn is_plain(&self) -> bool {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         match self {
-            Place::Sysctl(name) => name.starts_with("net.") && !name.contains("..") && name.bytes().all(is_word),
-            Place::Route(network) => network.bytes().all(|byte| is_word(byte) || b"/:".contains(&byte)),
-            Place::File => true,
+            ValuePlace::Sysctl(name) => name.starts_with("net.") && !name.contains("..") && name.bytes().all(is_word),
+            ValuePlace::Route(network) => network.bytes().all(|byte| is_word(byte) || b"/:".contains(&byte)),
+            ValuePlace::File => true,
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ValuePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Sysctl(name) => f.write_str(name),
-            Place::Route(network) => write!(f, "route {network}"),
-            Place::File => f.write_str(FILE),
+            ValuePlace::Sysctl(name) => f.write_str(name),
+            ValuePlace::Route(network) => write!(f, "route {network}"),
+            ValuePlace::File => f.write_str(FILE),
         }
     }
 }
@@ -96,25 +96,27 @@ impl<'g> Host<'g> {
     ///
     /// # Errors
     /// It cannot be set, or it has another value afterwards.
-    pub(super) fn set(&self, place: &Place, value: Option<&str>) -> io::Result<()> {
+    pub(super) fn set(&self, place: &ValuePlace, value: Option<&str>) -> io::Result<()> {
         match (place, value) {
-            (Place::Sysctl(name), Some(value)) => {
+            (ValuePlace::Sysctl(name), Some(value)) => {
                 self.announce(&format!("set {name}"))?;
                 // One write(2): proc(5) takes a sysctl's value as a whole.
                 File::options().write(true).truncate(true).open(sysctl_path(name))?.write_all(value.as_bytes())?;
             }
-            (Place::Route(_), Some(route)) => {
+            (ValuePlace::Route(_), Some(route)) => {
                 self.announce(&format!("change route {route}"))?;
                 route::change(route)?;
             }
-            (Place::File, Some(text)) => {
+            (ValuePlace::File, Some(text)) => {
                 let file = Path::new(FILE);
                 // Small containers do not have it.
                 self.make_folder(file.parent().unwrap_or(file))?;
                 self.replace(file, text)?;
             }
-            (Place::File, None) => self.remove(Path::new(FILE))?,
-            (Place::Sysctl(_) | Place::Route(_), None) => return Err(io::Error::other("it cannot be removed")),
+            (ValuePlace::File, None) => self.remove(Path::new(FILE))?,
+            (ValuePlace::Sysctl(_) | ValuePlace::Route(_), None) => {
+                return Err(io::Error::other("it cannot be removed"));
+            }
         }
         self.announce(&format!("read back {place}"))?;
         let now = place.value()?;

@@ -1,7 +1,7 @@
 //! The changes that a path asks for on this host, and what is left out of them.
 
 use super::files::BootFiles;
-use super::place::{Place, not_ours};
+use super::place::{ValuePlace, not_ours};
 use super::program;
 use super::record::{ChangedPlace, Record};
 use super::route;
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     /// Places that stay as they are although they do not suffice, and why.
     pub(super) left_out: Vec<(String, String)>,
     /// The sysctls of tune's file, with the values at boot. Where an earlier file has more than tune sets, they are tune's, too.
-    pub(super) file_lines: Vec<(Place, String)>,
+    pub(super) file_lines: Vec<(ValuePlace, String)>,
     /// Sentences about the changes.
     pub(super) notes: Vec<String>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Plan {
 /// A change of one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    pub(super) place: Place,
+    pub(super) place: ValuePlace,
     /// The present value; `None` if the file does not exist.
     pub(super) present: Option<String>,
     /// The value to set.
@@ -88,7 +88,7 @@ impl Plan {
             self.left_out.push((name.into(), why.into()));
             return Ok(());
         }
-        let place = Place::Sysctl(name.into());
+        let place = ValuePlace::Sysctl(name.into());
         let present = read(&place)?.unwrap_or_default();
         let for_path = wanted.row.and_then(|row| row.change(&present, goal)).unwrap_or_else(|| present.clone());
         let value = wanted.of_relays.map_or(for_path.clone(), |of_relays| merged(name, &for_path, of_relays));
@@ -151,7 +151,7 @@ impl Plan {
         let Some((other, file)) = files.value_before(name).filter(|(other, _)| is_too_little(other)) else {
             return false;
         };
-        let recorded = record.and_then(|record| record.change(&Place::Sysctl(name.into())));
+        let recorded = record.and_then(|record| record.change(&ValuePlace::Sysctl(name.into())));
         if recorded.is_some_and(|change| !change.is_ours(Some(value))) {
             let file = file.display();
             self.notes.push(format!(
@@ -186,7 +186,7 @@ impl Plan {
     }
 
     fn add_route(&mut self, network: &str, goal: &Goal) -> Result<(), String> {
-        let place = Place::Route(network.into());
+        let place = ValuePlace::Route(network.into());
         let Some(present) = read(&place)? else {
             return Err(format!("there is no route to {network}; `ip route` lists them"));
         };
@@ -216,7 +216,7 @@ impl Plan {
         let planned = self.changes.iter().map(|change| (&change.place, &change.value));
         let mut lines: Vec<(&str, &str)> = Vec::new();
         for (place, value) in recorded.chain(planned) {
-            let Place::Sysctl(name) = place else { continue };
+            let ValuePlace::Sysctl(name) = place else { continue };
             match lines.iter_mut().find(|(known, _)| known == name) {
                 Some(line) => line.1 = value,
                 None => lines.push((name, value)),
@@ -225,13 +225,13 @@ impl Plan {
         // An earlier file may set more by now than tune did.
         let kept = |(name, value): &(&str, &str)| {
             let kept = files.value_before(name).map(|(other, _)| at_boot(name, other, value, goal));
-            (Place::Sysctl((*name).into()), kept.unwrap_or_else(|| (*value).to_string()))
+            (ValuePlace::Sysctl((*name).into()), kept.unwrap_or_else(|| (*value).to_string()))
         };
         self.file_lines = lines.iter().map(kept).collect();
         let lines: String = self.file_lines.iter().map(|(place, value)| format!("{place} = {value}\n")).collect();
-        let present = read(&Place::File)?;
+        let present = read(&ValuePlace::File)?;
         let value = format!("{HEADER}{lines}");
-        let recorded = record.and_then(|record| record.change(&Place::File));
+        let recorded = record.and_then(|record| record.change(&ValuePlace::File));
         // Without a line it stays, and sets nothing: the rollback removes it.
         let is_needed = !lines.is_empty() || recorded.is_some() && present.is_some();
         if !is_needed || present.as_ref() == Some(&value) {
@@ -241,10 +241,10 @@ impl Plan {
         if present.is_some() && !is_ours {
             return Err(format!(
                 "{} is not as tune wrote it: move what is to stay to another file beside it, remove it, and run tune again",
-                Place::File
+                ValuePlace::File
             ));
         }
-        self.changes.push(Change { place: Place::File, present, value });
+        self.changes.push(Change { place: ValuePlace::File, present, value });
         Ok(())
     }
 }
@@ -270,7 +270,7 @@ fn wanted(of_relays: &[(String, String)]) -> Vec<Wanted<'_>> {
     wanted
 }
 
-fn read(place: &Place) -> Result<Option<String>, String> {
+fn read(place: &ValuePlace) -> Result<Option<String>, String> {
     place.value().map_err(|err| format!("{place}: {err}"))
 }
 

@@ -1,7 +1,7 @@
 //! The record of the values before tune: `/var/lib/longhaul/tune.json`. It is on disk before the first change, and goes when the last
 //! change is undone.
 
-use super::place::{Host, Place};
+use super::place::{Host, ValuePlace};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +22,7 @@ pub(super) struct Record {
 /// A changed place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ChangedPlace {
-    pub(super) place: Place,
+    pub(super) place: ValuePlace,
     /// The value before the first change; `None` if the file did not exist.
     pub(super) old: Option<String>,
     /// The values that tune has set since, or put into its file, the last one last. After a kill, any of them may be in force.
@@ -32,7 +32,7 @@ pub(super) struct ChangedPlace {
 impl ChangedPlace {
     /// Whether `now` is the value before, or one of tune. A file that is gone has nothing that could be lost.
     pub(super) fn is_ours(&self, now: Option<&str>) -> bool {
-        if self.place == Place::File && now.is_none() {
+        if self.place == ValuePlace::File && now.is_none() {
             return true;
         }
         let is_now = |value: Option<&str>| self.place.is_same(now, value);
@@ -77,12 +77,12 @@ impl Record {
     }
 
     /// Returns the change of `place`, if tune has made one.
-    pub(super) fn change(&self, place: &Place) -> Option<&ChangedPlace> {
+    pub(super) fn change(&self, place: &ValuePlace) -> Option<&ChangedPlace> {
         self.changes.iter().find(|change| change.place == *place)
     }
 
     /// Notes that `place` is to have `value`. The first old value stays.
-    pub(super) fn note(&mut self, place: &Place, old: Option<&str>, value: &str) {
+    pub(super) fn note(&mut self, place: &ValuePlace, old: Option<&str>, value: &str) {
         let Some(change) = self.changes.iter_mut().find(|change| change.place == *place) else {
             let (old, set) = (old.map(str::to_string), vec![value.to_string()]);
             return self.changes.push(ChangedPlace { place: place.clone(), old, set });
@@ -165,22 +165,25 @@ mod tests {
     #[test]
     fn a_record_names_no_other_file() {
         for name in ["net.ipv4.tcp_rmem", "net.ipv4.conf.eth0-1.mtu"] {
-            assert!(Place::Sysctl(name.into()).is_plain(), "{name}");
+            assert!(ValuePlace::Sysctl(name.into()).is_plain(), "{name}");
         }
         for name in ["/etc/passwd", "kernel.core_pattern", "net/../../etc/passwd", "net...etc", "net.a b", ""] {
-            assert!(!Place::Sysctl(name.into()).is_plain(), "{name}");
+            assert!(!ValuePlace::Sysctl(name.into()).is_plain(), "{name}");
         }
-        assert!(Place::Route("10.20.0.0/16".into()).is_plain() && !Place::Route("default; reboot".into()).is_plain());
+        assert!(
+            ValuePlace::Route("10.20.0.0/16".into()).is_plain()
+                && !ValuePlace::Route("default; reboot".into()).is_plain()
+        );
     }
 
     #[test]
     fn the_first_old_value_stays_and_the_last_set_one_is_last() {
-        let place = Place::Sysctl("net.ipv4.tcp_rmem".into());
+        let place = ValuePlace::Sysctl("net.ipv4.tcp_rmem".into());
         let mut record = Record::new();
         for (old, value) in [("1", "2"), ("2", "3"), ("3", "2")] {
             record.note(&place, Some(old), value);
         }
-        record.note(&Place::File, None, "text");
+        record.note(&ValuePlace::File, None, "text");
         let [of_sysctl, of_file] = &record.changes[..] else { panic!("{record:?}") };
         assert_eq!((of_sysctl.old.as_deref(), &of_sysctl.set[..]), (Some("1"), &["3".to_string(), "2".into()][..]));
         assert_eq!(of_file.old, None);

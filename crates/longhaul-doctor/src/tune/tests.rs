@@ -3,7 +3,7 @@
 //! Needs root, of the system or of a user namespace, and ip(8). A test that cannot run here prints SKIP and the reason; it fails
 //! if the environment variable CI is set.
 
-use super::place::{FILE, Host, Place};
+use super::place::{FILE, Host, ValuePlace};
 use super::record::{FOLDER, RECORD, Record};
 use super::*;
 use longhaul_sys::netns::{self, NetNs};
@@ -77,7 +77,7 @@ fn set(name: &str, value: &str) {
 }
 
 fn value(name: &str) -> String {
-    Place::Sysctl(name.into()).value().unwrap().unwrap()
+    ValuePlace::Sysctl(name.into()).value().unwrap().unwrap()
 }
 
 /// Returns a path of `gbits` Gbit/s that takes packets of 1400 bytes.
@@ -158,14 +158,17 @@ fn tune_changes_what_the_path_wants_and_rollback_restores_it() {
         assert_eq!(value("net.ipv4.tcp_rmem"), "8192 131072 31500000");
         assert_eq!(value("net.ipv4.tcp_wmem"), "4096 16384 15750000");
         assert_eq!(value("net.ipv4.tcp_sack"), "1");
-        let route = Place::Route(NETWORK.into()).value().unwrap().unwrap();
+        let route = ValuePlace::Route(NETWORK.into()).value().unwrap().unwrap();
         assert!(route.contains("mtu lock 1400") && route.contains("window 65536"), "{route}");
         let file = fs::read_to_string(FILE).unwrap();
         assert!(file.contains("\nnet.ipv4.tcp_rmem = 8192 131072 31500000\n"), "{file}");
         let all_in_file = |name: &str| file.lines().any(|line| line.split(" = ").next() == Some(name));
         let record = Record::read().unwrap().unwrap();
         for change in &record.changes {
-            assert!(!matches!(&change.place, Place::Sysctl(name) if !all_in_file(name)), "{change:?} is not in {file}");
+            assert!(
+                !matches!(&change.place, ValuePlace::Sysctl(name) if !all_in_file(name)),
+                "{change:?} is not in {file}"
+            );
         }
         // The second time nothing is left to do.
         assert_eq!((tuned(&host(), 1), Record::read().unwrap()), (Ok(false), Some(record)));
@@ -433,7 +436,7 @@ fn the_file_of_tune_sets_only_what_is_tune_s() {
         // All but one suffice.
         for change in Plan::new(&path(1), None, None).unwrap().changes {
             match &change.place {
-                Place::Sysctl(name) if name != "net.ipv4.tcp_rmem" => set(name, &change.value),
+                ValuePlace::Sysctl(name) if name != "net.ipv4.tcp_rmem" => set(name, &change.value),
                 _ => {}
             }
         }

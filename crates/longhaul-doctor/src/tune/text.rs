@@ -1,7 +1,7 @@
 //! What tune says: the plan as a table, and how a rollback ended.
 
 use super::apply::{RolledBack, Undone};
-use super::place::Place;
+use super::place::ValuePlace;
 use super::plan::Plan;
 use super::record::{ChangedPlace, RECORD};
 
@@ -20,10 +20,10 @@ pub(super) fn plan(plan: &Plan) -> String {
     text
 }
 
-fn new_value(place: &Place, change: &super::plan::Change) -> String {
+fn new_value(place: &ValuePlace, change: &super::plan::Change) -> String {
     match place {
-        Place::File if change.value.contains('=') => "sets these sysctls at boot".into(),
-        Place::File => "sets nothing at boot any more".into(),
+        ValuePlace::File if change.value.contains('=') => "sets these sysctls at boot".into(),
+        ValuePlace::File => "sets nothing at boot any more".into(),
         _ if change.present.as_ref() == Some(&change.value) => format!("stays {} after a reboot", change.value),
         _ => format!("{} -> {}", change.present.as_deref().unwrap_or("nothing"), change.value),
     }
@@ -46,7 +46,7 @@ pub(super) fn restored(title: &str, ended: &RolledBack) -> String {
     let restored = ended.places.iter().filter(|(_, undone)| *undone == Undone::Restored);
     let lines = restored.map(|(change, _)| {
         let value = match (&change.place, &change.old) {
-            (Place::File, Some(_)) => "its old text",
+            (ValuePlace::File, Some(_)) => "its old text",
             (_, Some(old)) => old,
             (_, None) => "removed",
         };

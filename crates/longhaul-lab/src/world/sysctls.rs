@@ -11,7 +11,7 @@ const SHIPPED: &str = include_str!("../../../../packaging/90-longhaul.conf");
 /// # Errors
 /// The kernel refused a line without a dash before it.
 pub(crate) fn set_shipped() -> Result<(), LabError> {
-    for Line { path, value, may_fail } in lines(SHIPPED) {
+    for SysctlLine { path, value, may_fail } in lines(SHIPPED) {
         match fs::write(&path, value) {
             // sysctl.d(5): with a dash before the name, failures are ignored.
             Err(_) if may_fail => {}
@@ -25,18 +25,22 @@ pub(crate) fn set_shipped() -> Result<(), LabError> {
 
 /// One line of a file for sysctl(8).
 #[derive(Debug, PartialEq)]
-struct Line<'t> {
+struct SysctlLine<'t> {
     path: String,
     value: &'t str,
     may_fail: bool,
 }
 
-fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+fn lines(text: &str) -> impl Iterator<Item = SysctlLine<'_>> {
     let settings = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
     settings.filter_map(|line| line.split_once('=')).map(|(name, value)| {
         let name = name.trim();
         let plain = name.trim_start_matches('-');
-        Line { path: format!("/proc/sys/{}", plain.replace('.', "/")), value: value.trim(), may_fail: plain != name }
+        SysctlLine {
+            path: format!("/proc/sys/{}", plain.replace('.', "/")),
+            value: value.trim(),
+            may_fail: plain != name,
+        }
     })
 }
 
@@ -48,7 +52,7 @@ mod tests {
     fn the_shipped_file_is_read_as_sysctl_reads_it() {
         let shipped: Vec<_> = lines(SHIPPED).collect();
         let has = |path: &str, value: &str, may_fail| {
-            let line = Line { path: format!("/proc/sys/net/{path}"), value, may_fail };
+            let line = SysctlLine { path: format!("/proc/sys/net/{path}"), value, may_fail };
             assert!(shipped.contains(&line), "{line:?} is not in {shipped:?}");
         };
         has("ipv4/tcp_wmem", "4096 16384 268435456", false);
@@ -57,7 +61,7 @@ mod tests {
         has("ipv4/tcp_tso_rtt_log", "0", true);
         has("core/somaxconn", "4096", false);
         // A misspelt name would be set nowhere, so each name must exist.
-        for Line { path, .. } in shipped.iter().filter(|line| !line.may_fail) {
+        for SysctlLine { path, .. } in shipped.iter().filter(|line| !line.may_fail) {
             assert!(fs::exists(path).unwrap(), "{path}");
         }
     }

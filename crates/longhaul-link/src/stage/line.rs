@@ -172,13 +172,13 @@ const BURST_LOSS: Row = Row {
 struct BurstLoss {
     random: Random,
     /// The good state, then the bad one. The line begins in the good state.
-    states: [State; 2],
+    states: [LossState; 2],
     is_bad: bool,
     /// Number of segments before the state changes.
     left: u64,
 }
 
-struct State {
+struct LossState {
     /// Probability, per segment, of leaving the state.
     leave: f64,
     share: f64,
@@ -193,10 +193,10 @@ impl BurstLoss {
         else {
             return Err(form);
         };
-        let state = |leave: &str, share: &str, seed| -> Result<State, StageError> {
+        let state = |leave: &str, share: &str, seed| -> Result<LossState, StageError> {
             let leave = percentage(leave)?;
             let share = percentage(share)?;
-            Ok(State { leave, share, loss: Chance::new(share, seed) })
+            Ok(LossState { leave, share, loss: Chance::new(share, seed) })
         };
         let good = state(p, good.unwrap_or("0"), seed.wrapping_add(1))?;
         let bad = state(r, bad.unwrap_or("100%"), seed.wrapping_add(2))?;

@@ -16,7 +16,7 @@ use crate::state::legs::Legs;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
 use longhaul_core::path::{AutoCongestion, FullSinks};
-use longhaul_core::pump::{Pump, Step};
+use longhaul_core::pump::{Pump, PumpStep};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::future::Future;
 use std::io;
@@ -113,22 +113,22 @@ impl<'a> Direction<'a> {
 
     /// Whether the next step is to read from the source.
     pub(super) fn is_waiting(&self) -> bool {
-        self.pump.step() == Step::Fill && !self.is_stopped
+        self.pump.step() == PumpStep::Fill && !self.is_stopped
     }
 
     /// Whether the pump waits for its sink.
     pub(super) fn is_blocked(&self) -> bool {
-        self.pump.step() == Step::Drain && !self.is_stopped
+        self.pump.step() == PumpStep::Drain && !self.is_stopped
     }
 
     /// Whether the FIN of the source has come, and is not passed on yet.
     pub(super) fn is_holding_fin(&self) -> bool {
-        self.holds_fin && self.pump.moved() == 0 && self.pump.step() == Step::Fin && !self.is_stopped
+        self.holds_fin && self.pump.moved() == 0 && self.pump.step() == PumpStep::Fin && !self.is_stopped
     }
 
     /// Whether FIN was sent on the sink.
     pub(super) fn has_sent_fin(&self) -> bool {
-        self.pump.step() == Step::Done
+        self.pump.step() == PumpStep::Done
     }
 
     /// Whether the pump has sent FIN or was stopped.
@@ -165,11 +165,11 @@ impl<'a> Direction<'a> {
         loop {
             match self.pump.step() {
                 _ if self.is_stopped => return Poll::Ready(Ok(())),
-                Step::Fill => {
+                PumpStep::Fill => {
                     let filled = ready!(self.poll_fill(cx, scratch)).map_err(source_broke)?;
                     self.filled(filled)?;
                 }
-                Step::Drain => {
+                PumpStep::Drain => {
                     let Poll::Ready(drained) = self.poll_drain(cx, scratch) else {
                         self.block(cx).map_err(sink_broke)?;
                         return Poll::Pending;
@@ -185,8 +185,8 @@ impl<'a> Direction<'a> {
                         return Poll::Pending;
                     }
                 }
-                Step::Fin if self.is_holding_fin() => return Poll::Pending,
-                Step::Fin => {
+                PumpStep::Fin if self.is_holding_fin() => return Poll::Pending,
+                PumpStep::Fin => {
                     self.rest();
                     let may_end = self.legs.flow.client.poll_before_fin(source, self.pump.moved(), cx);
                     ready!(may_end).map_err(source_broke)?;
@@ -194,7 +194,7 @@ impl<'a> Direction<'a> {
                     self.pump.finned();
                     self.legs.flow.passed_fin(self.source);
                 }
-                Step::Done => return Poll::Ready(Ok(())),
+                PumpStep::Done => return Poll::Ready(Ok(())),
             }
         }
     }

@@ -4,7 +4,7 @@ use super::commands::{Commands, Pass};
 use super::data_listener::{DataListener, Listening, NewFlow, Prepared, has_come, register, tell_unused};
 use super::fetch::{self, Fetch};
 use super::meeting::{Awaited, Meeting};
-use super::places::{Place, Places};
+use super::places::{DataPlace, Places};
 use super::{ports, trouble};
 use crate::leg::stream::Stream;
 use crate::leg::talk::poll_look;
@@ -282,7 +282,7 @@ impl DataConnections {
         Ok((data_listener, told))
     }
 
-    fn prepare(&self, from: Side, tunnel: Arc<Tunnel>, place: Place) -> Prepared {
+    fn prepare(&self, from: Side, tunnel: Arc<Tunnel>, place: DataPlace) -> Prepared {
         Prepared {
             relay: self.relay.clone(),
             tunnel: Arc::new(self.tunnel.beside(tunnel)),
@@ -339,7 +339,7 @@ impl DataConnections {
 
     /// Begins the next one, for a client in active mode at `client`. Closes what waits for the one before, but not the connection with
     /// the same client: it may be in the queue of a listener that the client keeps. Returns its place.
-    fn begin_next(&mut self, client: Option<SocketAddr>) -> Result<Place, String> {
+    fn begin_next(&mut self, client: Option<SocketAddr>) -> Result<DataPlace, String> {
         let kept = self.facts().client.take().filter(|(_, kept)| client == Some(*kept));
         let facts = TransferFacts { is_kept: kept.is_some(), client: kept, ..TransferFacts::default() };
         let from_server = |open: &Open| matches!(&open.source, Source::Server(at) if has_come(at) != Some(false));

@@ -1,7 +1,7 @@
 //! A data listener: admits one data connection from the right peer. Its flow begins then.
 
 use super::commands::Commands;
-use super::places::Place;
+use super::places::DataPlace;
 use super::ports;
 use crate::leg::accept_loop;
 use crate::leg::setup;
@@ -32,7 +32,7 @@ pub(crate) struct NewFlow {
     pub(crate) tunnel: Arc<ServedTunnel>,
     pub(crate) accept: Stream,
     pub(crate) client: Client,
-    pub(crate) place: Place,
+    pub(crate) place: DataPlace,
 }
 
 /// The parts of a data connection's flow, except its accept leg.
@@ -40,7 +40,7 @@ pub(super) struct Prepared {
     pub(super) relay: Arc<Relay>,
     /// The tunnel that is made for the data connection.
     pub(super) tunnel: Arc<ServedTunnel>,
-    pub(super) place: Place,
+    pub(super) place: DataPlace,
     pub(super) facts: Arc<Mutex<TransferFacts>>,
     pub(super) commands: Commands,
     /// The side from which the data connection comes.

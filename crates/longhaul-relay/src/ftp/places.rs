@@ -20,7 +20,7 @@ pub(super) struct Places {
 
 /// The right to one data connection. Dropping it gives it back. Holds the control connection's permit.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct DataPlace {
     places: Arc<Places>,
 }
 
@@ -34,13 +34,13 @@ impl Places {
     ///
     /// # Errors
     /// All places are taken. The text goes to the client.
-    pub(super) fn one(self: &Arc<Places>) -> Result<Place, String> {
+    pub(super) fn one(self: &Arc<Places>) -> Result<DataPlace, String> {
         let mut taken = lock(&self.taken);
         if *taken >= usize::from(DATA_CONNECTIONS) {
             return Err(format!("{DATA_CONNECTIONS} data connections are open already"));
         }
         *taken += 1;
-        Ok(Place { places: self.clone() })
+        Ok(DataPlace { places: self.clone() })
     }
 
     /// Waits until a place comes back. The wait may be dropped.
@@ -54,7 +54,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for DataPlace {
     fn drop(&mut self) {
         *lock(&self.places.taken) -= 1;
         self.places.freed.notify_one();

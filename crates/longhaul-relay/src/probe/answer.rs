@@ -26,7 +26,7 @@ use crate::probe::proof;
 use crate::reach::dial::Unanswered;
 use crate::reach::host_answer;
 use crate::state::legs::Legs;
-use crate::state::probes::Place;
+use crate::state::probes::ProbePlace;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_config::options::Leg;
@@ -301,7 +301,12 @@ async fn answer_as_last(relay: &Relay, flow: &Flow, accept: &Stream, dial: Optio
 }
 
 /// Decides on a probe that is not passed on, and counts it. Returns what follows its report, and its place if it needs one.
-fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> (Next, Option<Place<'a>>) {
+fn admit_to_answer<'a>(
+    relay: &'a Relay,
+    flow: &Flow,
+    accept: &Stream,
+    preface: &Preface,
+) -> (Next, Option<ProbePlace<'a>>) {
     let (next, place) = match course(&flow.tunnel, preface, || is_from_here(relay, flow, accept)) {
         // The daemon's own probes need no place, so that strangers cannot keep them out.
         Course::Answer if flow.client.is_own() => (Next::Echo, None),
@@ -325,7 +330,7 @@ fn admit_to_answer<'a>(relay: &'a Relay, flow: &Flow, accept: &Stream, preface: 
 }
 
 /// Waits until the probe has lost its `place`. One without a place loses none.
-async fn lost(place: Option<&Place<'_>>) {
+async fn lost(place: Option<&ProbePlace<'_>>) {
     match place {
         Some(place) => place.lost().await,
         None => pending().await,
@@ -333,7 +338,7 @@ async fn lost(place: Option<&Place<'_>>) {
 }
 
 /// Sends `report`, echoes if it says so, and ends the connection. Tells `place` of the bytes that it echoes.
-async fn converse(accept: &Stream, report: Report, place: Option<&Place<'_>>) -> io::Result<()> {
+async fn converse(accept: &Stream, report: Report, place: Option<&ProbePlace<'_>>) -> io::Result<()> {
     let (echoes, nonce, bytes) = (report.next == Next::Echo, report.nonce, report.echo_bytes);
     send_all(accept, &Frame::Report(report).bytes()).await?;
     if echoes {
@@ -345,7 +350,7 @@ async fn converse(accept: &Stream, report: Report, place: Option<&Place<'_>>) ->
 }
 
 /// Echoes `bytes` bytes. Returns the receipt, without the nonce.
-async fn echo(accept: &Stream, bytes: u32, place: Option<&Place<'_>>) -> io::Result<Receipt> {
+async fn echo(accept: &Stream, bytes: u32, place: Option<&ProbePlace<'_>>) -> io::Result<Receipt> {
     let mut buffer = vec![0; BUFFER];
     let (mut left, mut checksum, mut began) = (bytes as usize, 0, None);
     while left > 0 {

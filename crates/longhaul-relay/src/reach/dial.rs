@@ -115,7 +115,7 @@ struct Dial<'a> {
 }
 
 /// One step of a dial.
-enum Step {
+enum DialStep {
     Resolve { hop: usize },
     Connect { hop: usize, address: SocketAddr },
 }
@@ -143,15 +143,15 @@ enum Ended {
 impl Dial<'_> {
     /// Takes one step. Only an attempt that `is_alone` may carry the client's first bytes. `spare` is the permit of an
     /// attempt beside another, whose socket is one more than the flow's own permit is for.
-    async fn step(&self, step: Step, is_alone: bool, spare: Option<Spare>) -> Ended {
+    async fn step(&self, step: DialStep, is_alone: bool, spare: Option<Spare>) -> Ended {
         let ended = match step {
-            Step::Resolve { hop } => {
+            DialStep::Resolve { hop } => {
                 let Tunnel { to, connect_timeout, .. } = self.tunnel;
                 let addresses =
                     self.relay.tunnels.names.addresses(&to[hop], *connect_timeout, &self.served.counters).await;
                 Ended::Resolved { hop, addresses }
             }
-            Step::Connect { hop, address } => self.connect(hop, address, is_alone).await,
+            DialStep::Connect { hop, address } => self.connect(hop, address, is_alone).await,
         };
         drop(spare);
         ended
@@ -193,7 +193,7 @@ impl Dial<'_> {
 struct Attempts<'a> {
     dial: &'a Dial<'a>,
     /// Steps to come, the first one first.
-    steps: VecDeque<Step>,
+    steps: VecDeque<DialStep>,
     race: Race<'a, Ended>,
     /// The claim of the first hop, until it is dialled.
     first: Option<Claim<'a>>,
@@ -218,7 +218,7 @@ struct Try<'a> {
 
 impl<'a> Attempts<'a> {
     fn new(dial: &'a Dial<'a>, Chosen { order, first }: Chosen<'a>) -> Attempts<'a> {
-        let steps = order.into_iter().map(|hop| Step::Resolve { hop }).collect();
+        let steps = order.into_iter().map(|hop| DialStep::Resolve { hop }).collect();
         let last = Instant::now();
         Attempts {
             dial,
@@ -246,13 +246,13 @@ impl<'a> Attempts<'a> {
         let now = Instant::now();
         self.last = now;
         let is_alone = self.race.is_empty();
-        let needs_spare = !is_alone && matches!(self.steps.front(), Some(Step::Connect { .. }));
+        let needs_spare = !is_alone && matches!(self.steps.front(), Some(DialStep::Connect { .. }));
         let spare = if needs_spare { served.spare() } else { None };
         if needs_spare && spare.is_none() {
             return;
         }
         let Some(step) = self.steps.pop_front() else { return };
-        if let Step::Resolve { hop } = step {
+        if let DialStep::Resolve { hop } = step {
             let first = self.first.take();
             let claim = first.unwrap_or_else(|| served.hops.claim(&served.counters, tunnel, hop));
             self.tries.push(Try { hop, claim, began: now, left: 1, blame: None });
@@ -269,7 +269,7 @@ impl<'a> Attempts<'a> {
                     tried.left = addresses.len();
                 }
                 addresses.into_iter().rev().for_each(|address| {
-                    self.steps.push_front(Step::Connect { hop, address });
+                    self.steps.push_front(DialStep::Connect { hop, address });
                 });
             }
             unresolved => {

@@ -16,7 +16,7 @@ use crate::state::shared::Relay;
 use crate::verify::{self, KeyError};
 use longhaul_config::options::Leg;
 use longhaul_config::{Config, Resolver, Tunnel};
-use longhaul_core::reload::{Opens, Plan, Step};
+use longhaul_core::reload::{Opens, Plan, ReloadStep};
 use longhaul_sys::limits;
 use std::fmt;
 use std::future::poll_fn;
@@ -133,7 +133,7 @@ impl Relay {
         for (((_, tunnel), (_, step)), listener) in next.iter().zip(&plan.steps).zip(opened) {
             let Tunnel { name, listen, to, .. } = &*tunnel.settings;
             match (step, listener) {
-                (Step::Stays(_), _) => continue,
+                (ReloadStep::Stays(_), _) => continue,
                 (_, None) => info!(tunnel = %name, "tunnel changed; its flows keep their settings"),
                 (_, Some(listener)) => {
                     let to: Vec<String> = to.iter().map(ToString::to_string).collect();
@@ -165,12 +165,12 @@ impl Relay {
         old: &[Arc<ServedTunnel>],
         settings: &[Arc<Tunnel>],
     ) -> Vec<(usize, Arc<ServedTunnel>)> {
-        let next = |((index, step), opened): (&(usize, Step), &Option<Arc<Listening>>)| {
+        let next = |((index, step), opened): (&(usize, ReloadStep), &Option<Arc<Listening>>)| {
             let settings = settings[*index].clone();
             let before = step.old().map(|old_index| &old[old_index]);
             let goes_on = || before.and_then(|old| old.listener.upgrade());
             let tunnel = match (step, before, opened.clone().or_else(goes_on)) {
-                (Step::Stays(_), Some(old), _) => old.clone(),
+                (ReloadStep::Stays(_), Some(old), _) => old.clone(),
                 (_, Some(old), Some(listener)) => {
                     if opened.is_none() {
                         listener.tell(&old.settings.accept, &settings);
@@ -194,7 +194,7 @@ fn open_all(
     old: &[Arc<ServedTunnel>],
     settings: &[Arc<Tunnel>],
 ) -> Result<Vec<Option<Arc<Listening>>>, BindError> {
-    let open = |(index, step): &(usize, Step)| {
+    let open = |(index, step): &(usize, ReloadStep)| {
         let tunnel = &settings[*index];
         let opened = match step.opens() {
             None => return Ok(None),

@@ -14,7 +14,7 @@ use crate::live::flow::Flow;
 use crate::live::own_probes::OwnProbes;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
-use longhaul_core::places::{self, GRACE, Places};
+use longhaul_core::places::{GRACE, Place, Places};
 use longhaul_core::ration::{Ration, Shares};
 use longhaul_core::sources::Source;
 use longhaul_core::wire::proof::Key;
@@ -64,17 +64,17 @@ impl Default for Probes {
 impl Probes {
     /// Returns a place for a probe of `source` to answer, or `None` when there are too many. A probe whose prober sends too
     /// little may lose its place to this one.
-    pub(crate) fn begin(&self, source: Source) -> Option<Place<'_>> {
+    pub(crate) fn begin(&self, source: Source) -> Option<ProbePlace<'_>> {
         let (mut used, now) = (lock(&self.used), Instant::now());
         if !used.ration.spend(source, 1, now) {
             return None;
         }
         let lost = Arc::new(Notify::new());
-        let places::Place { number, gave_way } = used.places.take(source, now, lost.clone())?;
+        let Place { number, gave_way } = used.places.take(source, now, lost.clone())?;
         if let Some(gave_way) = gave_way {
             gave_way.notify_one();
         }
-        Some(Place { probes: self, number, lost })
+        Some(ProbePlace { probes: self, number, lost })
     }
 
     /// Returns whether the probe of `flow`, from `source`, may be passed on now, with `hops` to go in its next preface. One whose prober
@@ -92,7 +92,7 @@ impl Probes {
             return false;
         }
         let (flow, seen) = (Arc::downgrade(flow), flow.carried(Leg::Accept));
-        let Some(places::Place { number, gave_way }) = places.take(source, now, flow.clone()) else { return false };
+        let Some(Place { number, gave_way }) = places.take(source, now, flow.clone()) else { return false };
         passed_on.retain(|passed| !gave_way.as_ref().is_some_and(|gone| gone.ptr_eq(&passed.flow)));
         passed_on.push(PassedOn { number, flow, seen });
         true
@@ -111,14 +111,14 @@ impl Probes {
 
 /// A place among the probes that are answered at the same time. Dropping it frees the place.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ProbePlace<'a> {
     probes: &'a Probes,
     number: u64,
     /// Notified when another probe has got this place.
     lost: Arc<Notify>,
 }
 
-impl Place<'_> {
+impl ProbePlace<'_> {
     /// Waits until another probe has got this place. The wait may be dropped.
     pub(crate) async fn lost(&self) {
         self.lost.notified().await;
@@ -130,7 +130,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ProbePlace<'_> {
     fn drop(&mut self) {
         lock(&self.probes.used).places.free(self.number);
     }

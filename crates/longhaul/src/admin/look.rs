@@ -8,7 +8,7 @@ use super::source::Source;
 use crate::control::Status;
 use longhaul_core::caps::Bandwidth;
 use longhaul_core::curve::Point;
-use longhaul_core::health::{At, Health, Line, News, Phase, Problem, Stage};
+use longhaul_core::health::{At, Health, News, NewsLine, Phase, Problem, Stage};
 use longhaul_relay::{CapsNow, TunnelView, lock};
 use longhaul_units::Rate;
 use std::collections::HashMap;
@@ -91,13 +91,13 @@ fn cap(view: &TunnelView, caps: &CapsNow) -> f32 {
     lower.map_or(0.0, |Rate(cap)| cap as f32)
 }
 
-fn tell(line: Line) {
+fn tell(line: NewsLine) {
     match line {
-        Line::Found(problem, over) => {
+        NewsLine::Found(problem, over) => {
             let seconds = over.map(|lasted| lasted.as_secs());
             warn!(tunnel = problem.tunnel, stage = problem.stage.part(), why = %problem, seconds, "problem found");
         }
-        Line::Ended(Problem { tunnel, stage, evidence, .. }, lasted) => {
+        NewsLine::Ended(Problem { tunnel, stage, evidence, .. }, lasted) => {
             // The evidence is of the time when it was found.
             info!(tunnel, stage = stage.part(), was = evidence, seconds = lasted.as_secs(), "problem ended");
         }

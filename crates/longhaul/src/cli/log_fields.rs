@@ -18,13 +18,13 @@ pub(super) struct Fields;
 
 impl<'w> FormatFields<'w> for Fields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut line = Line { writer, is_empty: true, value: String::new(), result: Ok(()) };
+        let mut line = FieldsLine { writer, is_empty: true, value: String::new(), result: Ok(()) };
         fields.record(&mut line);
         line.result
     }
 }
 
-struct Line<'w> {
+struct FieldsLine<'w> {
     writer: Writer<'w>,
     is_empty: bool,
     /// Memory for one value at a time: the line of a flow has some 15.
@@ -32,7 +32,7 @@ struct Line<'w> {
     result: fmt::Result,
 }
 
-impl Line<'_> {
+impl FieldsLine<'_> {
     fn write(&mut self, field: &Field, value: &str) -> fmt::Result {
         if !std::mem::take(&mut self.is_empty) {
             self.writer.write_char(' ')?;
@@ -50,7 +50,7 @@ impl Line<'_> {
     }
 }
 
-impl Visit for Line<'_> {
+impl Visit for FieldsLine<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.result = self.result.and_then(|()| self.write(field, value));
     }

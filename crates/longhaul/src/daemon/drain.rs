@@ -32,7 +32,7 @@ enum Stage {
 
 /// The next step of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DrainStep {
     /// The grace is over: close the listeners.
     Close,
     /// No flow is left.
@@ -49,7 +49,7 @@ impl Drain {
     }
 
     /// Waits for the next step. Without a drain, returns `None`. The wait may be dropped.
-    pub(super) async fn step(drain: &Option<Drain>, relay: &Relay) -> Option<Step> {
+    pub(super) async fn step(drain: &Option<Drain>, relay: &Relay) -> Option<DrainStep> {
         let drain = drain.as_ref()?;
         let last_flow = async {
             match drain.stage {
@@ -58,8 +58,8 @@ impl Drain {
             }
         };
         let time = match drain.stage {
-            Stage::Grace(end) => Some((end, Step::Close)),
-            Stage::Closing | Stage::Closed => drain.cut_at.map(|end| (end, Step::Cut)),
+            Stage::Grace(end) => Some((end, DrainStep::Close)),
+            Stage::Closing | Stage::Closed => drain.cut_at.map(|end| (end, DrainStep::Cut)),
         };
         let time = async {
             let Some((at, step)) = time else { return pending().await };
@@ -69,7 +69,7 @@ impl Drain {
         // Both arms may be dropped.
         Some(tokio::select! {
             biased;
-            () = last_flow => Step::Ended,
+            () = last_flow => DrainStep::Ended,
             step = time => step,
         })
     }

@@ -1,7 +1,7 @@
 //! The daemon from its start to its end: obeys commands, watches listeners, updates the line that `systemctl status` shows.
 
 use super::descriptors::share_out;
-use super::drain::{Drain, Step};
+use super::drain::{Drain, DrainStep};
 use super::error::DaemonError;
 use super::log::log;
 use super::notify::{not_reloaded, tell, tell_reloading, watchdog};
@@ -136,10 +136,10 @@ impl Daemon {
                     self.close_if_silent();
                 }
                 Some(step) = Drain::step(&self.drain, &relay) => match step {
-                    Step::Close => self.close(),
-                    Step::Ended if self.phase() == Phase::Draining => self.drained(),
-                    Step::Ended => return Ok(Stopped::NoFlowLeft),
-                    Step::Cut => return Ok(Stopped::TimeIsOver),
+                    DrainStep::Close => self.close(),
+                    DrainStep::Ended if self.phase() == Phase::Draining => self.drained(),
+                    DrainStep::Ended => return Ok(Stopped::NoFlowLeft),
+                    DrainStep::Cut => return Ok(Stopped::TimeIsOver),
                 },
                 _ = self.tick.tick() => self.on_tick(),
             }

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Moves the selection or the text by some lines.
-    Move(Step),
+    Move(ListStep),
     /// Shows the selected flow.
     Details,
     /// Asks whether to kill the selected flow.
@@ -36,7 +36,7 @@ pub(super) enum Command {
 
 /// A move in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ListStep {
     /// One line up.
     Up,
     /// One line down.
@@ -84,12 +84,12 @@ pub(super) const BINDINGS: &[Binding] = &[
     row(KeyCode::Char('w'), "w", "problems", "show every problem in full", Command::Problems),
     row(KeyCode::Char('t'), "t", "tunnels", "show every tunnel and next hop", Command::Tunnels),
     row(KeyCode::Char('c'), "c", "", "behind t: show the curves of 10 minutes, an hour, 24 hours", Command::Span),
-    row(KeyCode::Up, "Up, Down", "", "select a flow, or scroll a text", Command::Move(Step::Up)),
-    row(KeyCode::Down, "", "", "", Command::Move(Step::Down)),
-    row(KeyCode::PageUp, "PgUp, PgDn", "", "the same by a screen", Command::Move(Step::PageUp)),
-    row(KeyCode::PageDown, "", "", "", Command::Move(Step::PageDown)),
-    row(KeyCode::Home, "Home, End", "", "go to the first or last line", Command::Move(Step::First)),
-    row(KeyCode::End, "", "", "", Command::Move(Step::Last)),
+    row(KeyCode::Up, "Up, Down", "", "select a flow, or scroll a text", Command::Move(ListStep::Up)),
+    row(KeyCode::Down, "", "", "", Command::Move(ListStep::Down)),
+    row(KeyCode::PageUp, "PgUp, PgDn", "", "the same by a screen", Command::Move(ListStep::PageUp)),
+    row(KeyCode::PageDown, "", "", "", Command::Move(ListStep::PageDown)),
+    row(KeyCode::Home, "Home, End", "", "go to the first or last line", Command::Move(ListStep::First)),
+    row(KeyCode::End, "", "", "", Command::Move(ListStep::Last)),
     row(KeyCode::Esc, "Esc", "", "close what was opened last, then drop the filter, then quit", Command::Close),
 ];
 

@@ -3,7 +3,7 @@
 
 use super::column::Column;
 use super::columns::FLOW_COLUMNS;
-use super::keys::Step;
+use super::keys::ListStep;
 use crate::admin::figures::SortKey;
 use crate::admin::snapshot::FlowState;
 use std::ops::Range;
@@ -76,10 +76,10 @@ impl List {
     }
 
     /// Moves the selection. Without one, selects the first flow on the screen.
-    pub(super) fn step(&mut self, step: Step, rows: &[FlowState]) {
+    pub(super) fn step(&mut self, step: ListStep, rows: &[FlowState]) {
         let Some((_, place)) = self.selected else {
             return match step {
-                Step::Last => self.go_to(usize::MAX, rows),
+                ListStep::Last => self.go_to(usize::MAX, rows),
                 _ => self.go_to(self.offset, rows),
             };
         };
@@ -103,15 +103,15 @@ impl List {
 }
 
 /// Returns the line after a move from line `from`, without an upper limit.
-pub(super) fn moved(from: usize, step: Step, page: usize) -> usize {
+pub(super) fn moved(from: usize, step: ListStep, page: usize) -> usize {
     let page = page.saturating_sub(1).max(1);
     match step {
-        Step::Up => from.saturating_sub(1),
-        Step::Down => from.saturating_add(1),
-        Step::PageUp => from.saturating_sub(page),
-        Step::PageDown => from.saturating_add(page),
-        Step::First => 0,
-        Step::Last => usize::MAX,
+        ListStep::Up => from.saturating_sub(1),
+        ListStep::Down => from.saturating_add(1),
+        ListStep::PageUp => from.saturating_sub(page),
+        ListStep::PageDown => from.saturating_add(page),
+        ListStep::First => 0,
+        ListStep::Last => usize::MAX,
     }
 }
 
@@ -174,8 +174,8 @@ mod tests {
         let mut list = List::new();
         list.arrange(&before);
         assert_eq!((list.selected(), list.window(2)), (None, 0..2));
-        list.step(Step::Down, &before);
-        list.step(Step::Down, &before);
+        list.step(ListStep::Down, &before);
+        list.step(ListStep::Down, &before);
         assert_eq!(list.selected(), Some(2));
         let after = rows(&[(1, "t", 3.0), (2, "t", 0.0), (3, "t", 1.0), (4, "t", 7.0)]);
         list.arrange(&after);
@@ -185,7 +185,9 @@ mod tests {
         assert_eq!((list.selected(), list.window(2)), (Some(3), 0..2));
         list.arrange(&[]);
         assert_eq!((list.selected(), list.window(2)), (None, 0..0));
-        for step in [Step::Up, Step::Down, Step::PageUp, Step::PageDown, Step::First, Step::Last] {
+        for step in
+            [ListStep::Up, ListStep::Down, ListStep::PageUp, ListStep::PageDown, ListStep::First, ListStep::Last]
+        {
             list.step(step, &[]);
             assert_eq!((list.selected(), list.window(0)), (None, 0..0));
         }
@@ -202,13 +204,13 @@ mod tests {
             list.step(step, &rows);
             (list.selected().unwrap(), list.window(10))
         };
-        assert_eq!(after(Step::Down), (1, 0..10));
-        assert_eq!(after(Step::PageDown), (10, 0..10));
-        assert_eq!(after(Step::PageDown), (19, 9..19));
-        assert_eq!(after(Step::Last), (100, 90..100));
-        assert_eq!(after(Step::Down), (100, 90..100));
-        assert_eq!(after(Step::First), (1, 0..10));
-        assert_eq!(after(Step::Up), (1, 0..10));
+        assert_eq!(after(ListStep::Down), (1, 0..10));
+        assert_eq!(after(ListStep::PageDown), (10, 0..10));
+        assert_eq!(after(ListStep::PageDown), (19, 9..19));
+        assert_eq!(after(ListStep::Last), (100, 90..100));
+        assert_eq!(after(ListStep::Down), (100, 90..100));
+        assert_eq!(after(ListStep::First), (1, 0..10));
+        assert_eq!(after(ListStep::Up), (1, 0..10));
         assert_eq!(list.window(0).len(), 0);
     }
 }

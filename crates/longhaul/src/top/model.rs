@@ -2,7 +2,7 @@
 //! does I/O or reads a clock.
 
 use super::columns::FLOW_COLUMNS;
-use super::keys::{self, Command, Step};
+use super::keys::{self, Command, ListStep};
 use super::list::{self, List};
 use super::rates;
 use crate::admin::client::NoAnswer;
@@ -223,7 +223,7 @@ impl Model {
         None
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: ListStep) {
         match self.panes.last_mut() {
             // The view limits it, because it knows the number of lines.
             Some(Pane::Text(_, line)) => *line = list::moved(*line, step, PAGE_LINES),
@@ -271,8 +271,8 @@ impl Model {
             KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => self.list.filter.clear(),
             KeyCode::Char(_) if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => {}
             KeyCode::Char(typed) if self.list.filter.len() < MAX_FILTER_BYTES => self.list.filter.push(typed),
-            KeyCode::Up => self.step(Step::Up),
-            KeyCode::Down => self.step(Step::Down),
+            KeyCode::Up => self.step(ListStep::Up),
+            KeyCode::Down => self.step(ListStep::Down),
             _ => {}
         }
         self.arrange();

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 
 /// One line of a paste.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line<'p> {
+pub(super) struct PastedLine<'p> {
     /// The text: without a prompt, with the blanks at its beginning. May be empty.
     pub(super) text: &'p str,
     /// The host's name, if the line has a prompt with it.
@@ -26,7 +26,7 @@ pub(super) struct Line<'p> {
 ///
 /// # Errors
 /// The source cannot be read.
-pub(super) fn read(source: impl Read, mut each: impl FnMut(&Line<'_>)) -> io::Result<()> {
+pub(super) fn read(source: impl Read, mut each: impl FnMut(&PastedLine<'_>)) -> io::Result<()> {
     let mut lines = Lines::of(source)?;
     let mut wrapped = Wrapped::default();
     let mut number = 0;
@@ -60,7 +60,7 @@ struct Wrapped {
 }
 
 impl Wrapped {
-    fn add(&mut self, seen: terminal::Seen, number: u64, each: &mut impl FnMut(&Line<'_>)) {
+    fn add(&mut self, seen: terminal::Seen, number: u64, each: &mut impl FnMut(&PastedLine<'_>)) {
         self.is_wide |= seen.columns > TERMINAL_COLUMNS;
         let is_full = !self.is_wide
             && seen.columns == TERMINAL_COLUMNS
@@ -83,7 +83,7 @@ impl Wrapped {
     }
 
     /// Gives the line that was begun, and does not go on.
-    fn end(&mut self, each: &mut impl FnMut(&Line<'_>)) {
+    fn end(&mut self, each: &mut impl FnMut(&PastedLine<'_>)) {
         if let Some((mut text, number, rows)) = self.begun.take() {
             if !self.is_wide {
                 drop_cut_number(&mut text);
@@ -115,10 +115,10 @@ fn is_heading(text: &str) -> bool {
     text.chars().all(|char| char.is_ascii_uppercase() || char == ' ')
 }
 
-fn emit(text: &str, number: u64, rows: u64, each: &mut impl FnMut(&Line<'_>)) {
+fn emit(text: &str, number: u64, rows: u64, each: &mut impl FnMut(&PastedLine<'_>)) {
     let line = match prompt::prompt(text) {
-        Some(prompt) => Line { text: prompt.command, host: prompt.host, number, rows },
-        None => Line { text, host: None, number, rows },
+        Some(prompt) => PastedLine { text: prompt.command, host: prompt.host, number, rows },
+        None => PastedLine { text, host: None, number, rows },
     };
     each(&line);
 }
