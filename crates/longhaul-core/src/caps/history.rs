@@ -91,13 +91,12 @@ impl History {
         if elapsed > 0.0 { delivered * 8.0 / elapsed } else { 0.0 }
     }
 
-    /// Returns the share of retransmitted bytes of the last second.
-    pub(super) fn loss(&self) -> f64 {
-        let (delivered, retransmitted, _) = self.over(SECOND);
+    /// Returns the share of retransmitted bytes of about the last `time`.
+    pub(super) fn loss(&self, time: Duration) -> f64 {
+        let (delivered, retransmitted, _) = self.over(time);
         retransmitted / (delivered + retransmitted).max(1.0)
     }
 }
 
 /// Time for which looks are kept.
 const MEMORY: Duration = Duration::from_secs(4);
-const SECOND: Duration = Duration::from_secs(1);

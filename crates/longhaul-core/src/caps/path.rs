@@ -181,11 +181,8 @@ impl PathCap {
         if queue > may_lose {
             self.short_since = None;
         } else {
-            // Losses of a full queue are told a round trip later.
             let since = *self.short_since.get_or_insert(now);
-            if now.saturating_duration_since(since) >= SECOND + 2 * self.rtt() {
-                self.watch_losses(now);
-            }
+            self.watch_losses(now, now.saturating_duration_since(since));
         }
         self.tell(now);
     }
@@ -446,25 +443,28 @@ impl PathCap {
         self.cap.unwrap_or_default() * queue / (self.rtt() + AFTER_STEP).as_secs_f64()
     }
 
-    /// Looks for losses without a queue: a policer, or a bad line.
-    fn watch_losses(&mut self, now: Instant) {
-        if !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
+    /// Looks for losses while the queue has been short `for_time`: a policer, or a bad line. A start that loses much needs no second of looks.
+    fn watch_losses(&mut self, now: Instant, for_time: Duration) {
+        let is_heavy = self.cap.is_none() && self.history.loss(HEAVY_TIME) > HEAVY_LOSS;
+        // Losses of a full queue are told a round trip later.
+        let is_late = for_time >= if is_heavy { 3 * self.rtt() } else { SECOND + 2 * self.rtt() };
+        if !is_late || !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
             return;
         }
-        let ((_, retransmitted, elapsed), loss) = (self.history.over(SECOND), self.history.loss());
+        let ((_, retransmitted, elapsed), loss) = (self.history.over(SECOND), self.history.loss(SECOND));
         let free = if self.is_policed { POLICED_LOSS } else { FREE_LOSS };
         self.random_loss = (self.random_loss * KEPT_OF_LOSS).max(loss.min(self.random_loss));
         let was_dark = self.history.since(2 * SECOND).any(|seen| seen.is_dark);
         let is_little = retransmitted < LEAST_LOST || loss < free.max(2.0 * self.random_loss);
-        if !self.is_wanted() || was_dark || elapsed < LEAST_SECOND || is_little {
+        if !self.is_wanted() || was_dark || (elapsed < LEAST_SECOND && !is_heavy) || is_little {
             return;
         }
         let before = self.cap;
         // At the start, the rate was lower before.
-        let rate = self.history.rate_over(if before.is_none() { SECOND / 2 } else { 2 * SECOND });
+        let begun = if is_heavy { RECENT } else { SECOND / 2 };
+        let rate = self.history.rate_over(if before.is_none() { begun } else { 2 * SECOND });
         self.cap = Some(before.unwrap_or(f64::INFINITY).min(BELOW * rate));
-        let until = now + (2 * SECOND).max(6 * self.rtt());
-        self.phase = Phase::Losing { loss, before, until };
+        self.phase = Phase::Losing { loss, before, until: now + (2 * SECOND).max(6 * self.rtt()) };
         self.line = rate;
     }
 
@@ -474,7 +474,7 @@ impl PathCap {
         }
         // A cap that nobody has used has shown nothing.
         let was_used = self.is_wanted() && self.history.rate_over(SECOND) > 0.0;
-        self.is_policed = was_used && self.history.loss() < loss / 2.0;
+        self.is_policed = was_used && self.history.loss(SECOND) < loss / 2.0;
         if self.is_policed {
             if before.is_none() {
                 self.boost = FOUND_BOOST / 2.0;
@@ -584,6 +584,9 @@ const USED_BY_MOST: f64 = 0.75;
 /// Share of retransmitted bytes without a queue that is no reason to look for a policer, and the same once one was found.
 const FREE_LOSS: f64 = 0.01;
 const POLICED_LOSS: f64 = 0.005;
+/// Share of retransmitted bytes, in so much time at the start, that is a reason before a second is over.
+const HEAVY_LOSS: f64 = 0.2;
+const HEAVY_TIME: Duration = Duration::from_millis(230);
 /// Least bytes retransmitted in a second that say anything: about ten segments.
 const LEAST_LOST: f64 = 14_480.0;
 /// Number of steps of a size below a policer, and the time before the first one.

@@ -518,6 +518,24 @@ fn an_outage_is_no_policer() {
     assert!(run.path.cap().unwrap().0 as f64 >= 0.9 * before, "{:?}", run.path.cap());
 }
 
+/// A start sends twice what a policer passes: without a cap, 40 % of all that it sends is lost.
+#[test]
+fn a_start_that_loses_much_is_capped_before_it_is_a_second_old() {
+    let (start, mut path) = (Instant::now(), PathCap::begin(Instant::now()));
+    let mut look = |tenth: u32, delivered, retransmitted| {
+        let rtt = Some(Duration::from_millis(63));
+        let look = PathLook { rtt, least_rtt: rtt, delivered, retransmitted, ..PathLook::default() };
+        let waits = PathLook { active: 1, waiting: 1, rivals: 1, segment: MSS as u32, ..look };
+        path.look(start + tenth * Duration::from_millis(100), &waits);
+        path.cap().map(|cap| cap.0 as f64)
+    };
+    let begin = [50_000, 200_000, 800_000].iter().zip(1..).map(|(bytes, tenth)| look(tenth, *bytes, 0)).last();
+    assert_eq!(begin, Some(None));
+    let cap = (4..=6).find_map(|tenth| look(tenth, 1_200_000, 800_000));
+    assert!(cap.is_some_and(|cap| (70e6..=96e6).contains(&cap)), "{cap:?}");
+    (7..40).for_each(|tenth| assert!(look(tenth, 1_150_000, 0).is_some(), "{tenth}"));
+}
+
 /// The least model: both are acknowledged in proportion to what they send while there is a queue. Their drains take a part of each; only
 /// steps that are the same for both bring them together.
 #[test]
