@@ -18,7 +18,7 @@ pub enum Severity {
 
 /// A place in a file.
 #[derive(Clone, Copy)]
-struct Position {
+struct FilePlace {
     /// Line, from 1.
     line: usize,
     /// Column in characters, from 1.
@@ -103,7 +103,7 @@ impl<'t> Findings<'t> {
         text.retain(|c| !c.is_control());
         let start = span.as_ref().map_or(usize::MAX, |span| span.start);
         let place = match span.map(|span| self.place(span.start)) {
-            Some(Position { line, column }) => format!("{}:{line}:{column}", self.name),
+            Some(FilePlace { line, column }) => format!("{}:{line}:{column}", self.name),
             None => self.name.into(),
         };
         self.found.push((start, Message { severity, place, text }));
@@ -153,7 +153,7 @@ impl<'t> Findings<'t> {
     }
 
     /// Returns the place of a byte.
-    fn place(&self, byte: usize) -> Position {
+    fn place(&self, byte: usize) -> FilePlace {
         let line = self.lines.partition_point(|start| *start <= byte);
         let mut start = self.lines[line - 1]; // the first line starts at 0
         // Editors do not show a byte order mark, so it has no column.
@@ -166,7 +166,7 @@ impl<'t> Findings<'t> {
         };
         let column = before + self.text.get(from..byte).unwrap_or_default().chars().count();
         self.last.set((byte.max(start), column));
-        Position { line, column }
+        FilePlace { line, column }
     }
 
     /// Returns the number of errors so far.

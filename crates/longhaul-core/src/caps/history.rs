@@ -40,7 +40,7 @@ pub(super) struct Seen {
     pub(super) at: Instant,
     pub(super) rtt: Option<Duration>,
     pub(super) deviation: Duration,
-    /// Whether bytes waited, and none was acknowledged.
+    /// Whether bytes waited, and none was acknowledged, although some were before.
     pub(super) is_dark: bool,
     delivered: u64,
     retransmitted: u64,
@@ -57,7 +57,7 @@ impl History {
             at: now,
             rtt: look.rtt,
             deviation: look.deviation,
-            is_dark: look.delivered == 0 && look.waiting > 0,
+            is_dark: look.delivered == 0 && look.waiting > 0 && delivered > 0,
             delivered: delivered + look.delivered,
             retransmitted: retransmitted + look.retransmitted,
         });

@@ -39,6 +39,7 @@ pub use divider::{Caps, Divider, Member, Offer};
 pub use history::PathLook;
 pub use in_force::{InForce, Share, rate_in_words};
 pub use meter::{Meter, Sample};
-pub use path::{PathCap, PathState};
+pub use path::PathCap;
+pub use phase::PathState;
 pub use schedule::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};
 pub use share::fair_level;

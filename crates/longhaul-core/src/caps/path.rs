@@ -12,24 +12,9 @@
 
 use super::base::Base;
 use super::history::{History, PathLook};
-use super::phase::{Declines, Draining, Phase};
+use super::phase::{Declines, Draining, PathState, Phase};
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
-
-/// How a path is kept, for views.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PathState {
-    /// The line's rate is not known: no cap.
-    #[default]
-    Searching,
-    /// A cap keeps the queue short.
-    ShortQueue,
-    /// Another program fills the queue: no cap, and a congestion control that gets a fair share. If our flows had the line before, the cap is
-    /// a fair share for some seconds first.
-    Sharing,
-    /// The flows are all in the background, and leave the line to others.
-    Background,
-}
 
 /// The cap of one path.
 #[derive(Clone, Debug)]
@@ -63,18 +48,6 @@ pub struct PathCap {
     hurried_raises: u32,
     state: PathState,
     since: Instant,
-}
-
-impl PathState {
-    /// Returns its name in views and in the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            PathState::Searching => "searching",
-            PathState::ShortQueue => "short queue",
-            PathState::Sharing => "sharing",
-            PathState::Background => "background",
-        }
-    }
 }
 
 impl PathCap {
@@ -194,6 +167,7 @@ impl PathCap {
             // Nobody has seen whether another program fills it.
             Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now, 0.0),
             Phase::Draining(draining) => self.drained(now, draining),
+            Phase::Losing { before, .. } => self.forgive(now, before),
             _ => {}
         }
         self.tell(now);
@@ -445,9 +419,13 @@ impl PathCap {
 
     /// Looks for losses while the queue has been short `for_time`: a policer, or a bad line. A start that loses much needs no second of looks.
     fn watch_losses(&mut self, now: Instant, for_time: Duration) {
-        let is_heavy = self.cap.is_none() && self.history.loss(HEAVY_TIME) > HEAVY_LOSS;
         // Losses of a full queue are told a round trip later.
-        let is_late = for_time >= if is_heavy { 3 * self.rtt() } else { SECOND + 2 * self.rtt() };
+        let usual = SECOND + 2 * self.rtt();
+        // A rate that still grows is not yet what passes.
+        let has_grown = self.history.rate_over(ONE_LOOK) <= GROWS * self.history.rate_over(RECENT);
+        let is_heavy =
+            for_time < usual && self.cap.is_none() && self.history.loss(HEAVY_TIME) > HEAVY_LOSS && has_grown;
+        let is_late = for_time >= if is_heavy { 3 * self.rtt() } else { usual };
         if !is_late || !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
             return;
         }
@@ -485,6 +463,11 @@ impl PathCap {
         if was_used {
             self.random_loss = loss;
         }
+        self.forgive(now, before);
+    }
+
+    /// Ends a look for a policer that has found none. The cap is as `before`.
+    fn forgive(&mut self, now: Instant, before: Option<f64>) {
         self.cap = before;
         self.phase = match before {
             Some(_) => Phase::Resting { until: now + SECOND },
@@ -587,6 +570,8 @@ const POLICED_LOSS: f64 = 0.005;
 /// Share of retransmitted bytes, in so much time at the start, that is a reason before a second is over.
 const HEAVY_LOSS: f64 = 0.2;
 const HEAVY_TIME: Duration = Duration::from_millis(230);
+/// Part of the rate of two looks above which that of the last one says that the rate still grows.
+const GROWS: f64 = 1.1;
 /// Least bytes retransmitted in a second that say anything: about ten segments.
 const LEAST_LOST: f64 = 14_480.0;
 /// Number of steps of a size below a policer, and the time before the first one.

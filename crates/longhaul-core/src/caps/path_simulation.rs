@@ -522,18 +522,24 @@ fn an_outage_is_no_policer() {
 #[test]
 fn a_start_that_loses_much_is_capped_before_it_is_a_second_old() {
     let (start, mut path) = (Instant::now(), PathCap::begin(Instant::now()));
-    let mut look = |tenth: u32, delivered, retransmitted| {
+    let look = |path: &mut PathCap, tenth: u32, delivered, retransmitted| {
         let rtt = Some(Duration::from_millis(63));
         let look = PathLook { rtt, least_rtt: rtt, delivered, retransmitted, ..PathLook::default() };
         let waits = PathLook { active: 1, waiting: 1, rivals: 1, segment: MSS as u32, ..look };
         path.look(start + tenth * Duration::from_millis(100), &waits);
         path.cap().map(|cap| cap.0 as f64)
     };
-    let begin = [50_000, 200_000, 800_000].iter().zip(1..).map(|(bytes, tenth)| look(tenth, *bytes, 0)).last();
+    let begin =
+        [50_000, 200_000, 800_000].iter().zip(1..).map(|(bytes, tenth)| look(&mut path, tenth, *bytes, 0)).last();
     assert_eq!(begin, Some(None));
-    let cap = (4..=6).find_map(|tenth| look(tenth, 1_200_000, 800_000));
-    assert!(cap.is_some_and(|cap| (70e6..=96e6).contains(&cap)), "{cap:?}");
-    (7..40).for_each(|tenth| assert!(look(tenth, 1_150_000, 0).is_some(), "{tenth}"));
+    assert_eq!(look(&mut path, 4, 1_200_000, 800_000), None, "the rate still grows");
+    let cap = (5..=7).find_map(|tenth| look(&mut path, tenth, 1_200_000, 800_000));
+    assert!(cap.is_some_and(|cap| (90e6..=96e6).contains(&cap)), "{cap:?}");
+    let mut later = path.clone();
+    (8..40).for_each(|tenth| assert!(look(&mut path, tenth, 1_150_000, 0).is_some(), "{tenth}"));
+    // A flow that ends before that was found out leaves no cap behind.
+    (8..30).for_each(|tenth| later.look(start + tenth * Duration::from_millis(100), &PathLook::default()));
+    assert_eq!(later.cap(), None);
 }
 
 /// The least model: both are acknowledged in proportion to what they send while there is a queue. Their drains take a part of each; only

@@ -2,6 +2,33 @@
 
 use std::time::{Duration, Instant};
 
+/// How a path is kept, for views.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathState {
+    /// The line's rate is not known: no cap.
+    #[default]
+    Searching,
+    /// A cap keeps the queue short.
+    ShortQueue,
+    /// Another program fills the queue: no cap, and a congestion control that gets a fair share. If our flows had the line before, the cap is
+    /// a fair share for some seconds first.
+    Sharing,
+    /// The flows are all in the background, and leave the line to others.
+    Background,
+}
+
+impl PathState {
+    /// Returns its name in views and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            PathState::Searching => "searching",
+            PathState::ShortQueue => "short queue",
+            PathState::Sharing => "sharing",
+            PathState::Background => "background",
+        }
+    }
+}
+
 /// The work in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {

@@ -24,7 +24,7 @@ pub(crate) struct Places {
 
 /// Where a leg leads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum FarEnd {
+pub(crate) enum TunnelPlace {
     Client(IpAddr),
     Hop(HopKey),
 }
@@ -50,26 +50,26 @@ impl Stalled {
 
 impl Outages {
     /// Records a leg to `place` that is stalled since `since`. `before` are the outages by the sweep before.
-    pub(crate) fn add(&mut self, place: FarEnd, since: Instant, before: Option<&Outages>) {
+    pub(crate) fn add(&mut self, place: TunnelPlace, since: Instant, before: Option<&Outages>) {
         let of_before = before.and_then(|before| before.of(place));
         if self.of(place).is_none() {
             let outage = of_before.unwrap_or(Outage::begin(since));
             match place {
-                FarEnd::Client(_) => self.clients = Some((outage, BTreeSet::new())),
-                FarEnd::Hop(key) => self.hops.push((key, outage)),
+                TunnelPlace::Client(_) => self.clients = Some((outage, BTreeSet::new())),
+                TunnelPlace::Hop(key) => self.hops.push((key, outage)),
             }
         }
         self.answer(place, Answer::Missing(since));
-        if let (FarEnd::Client(client), Some((_, clients))) = (place, &mut self.clients) {
+        if let (TunnelPlace::Client(client), Some((_, clients))) = (place, &mut self.clients) {
             clients.insert(client);
         }
     }
 
     /// Records what a look at a leg to `place` says.
-    pub(crate) fn answer(&mut self, place: FarEnd, answer: Answer) {
+    pub(crate) fn answer(&mut self, place: TunnelPlace, answer: Answer) {
         let outage = match place {
-            FarEnd::Client(_) => self.clients.as_mut().map(|(outage, _)| outage),
-            FarEnd::Hop(key) => self.hops.iter_mut().find(|(known, _)| *known == key).map(|(_, outage)| outage),
+            TunnelPlace::Client(_) => self.clients.as_mut().map(|(outage, _)| outage),
+            TunnelPlace::Hop(key) => self.hops.iter_mut().find(|(known, _)| *known == key).map(|(_, outage)| outage),
         };
         outage.into_iter().for_each(|outage| outage.add(answer));
     }
@@ -81,10 +81,10 @@ impl Outages {
         Places { clients: clients.map(|(since, clients)| (since, Arc::new(clients))), hops: hops.collect() }
     }
 
-    fn of(&self, place: FarEnd) -> Option<Outage> {
+    fn of(&self, place: TunnelPlace) -> Option<Outage> {
         match place {
-            FarEnd::Client(_) => self.clients.as_ref().map(|(outage, _)| *outage),
-            FarEnd::Hop(key) => self.hops.iter().find(|(known, _)| *known == key).map(|(_, outage)| *outage),
+            TunnelPlace::Client(_) => self.clients.as_ref().map(|(outage, _)| *outage),
+            TunnelPlace::Hop(key) => self.hops.iter().find(|(known, _)| *known == key).map(|(_, outage)| *outage),
         }
     }
 }

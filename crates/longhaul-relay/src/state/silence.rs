@@ -13,7 +13,7 @@ use crate::leg::stream::Stream;
 use crate::live::counters::Counters;
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;
-use crate::live::stalled::{FarEnd, Outages, Places};
+use crate::live::stalled::{Outages, Places, TunnelPlace};
 use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
 use longhaul_core::silence::{ACTIVE, Check, Keepalive, LegLook, MIN_AGE, PATIENCE, RARE_AFTER, Silence, rare};
 use longhaul_core::stall::{Answer, Answers};
@@ -237,10 +237,10 @@ impl Watched {
     }
 
     /// Visits both legs: the counters of the tunnel, where the leg leads, and what the last look says about the peer.
-    fn visit(&self, mut visit: impl FnMut(&Arc<Counters>, FarEnd, Answer)) {
+    fn visit(&self, mut visit: impl FnMut(&Arc<Counters>, TunnelPlace, Answer)) {
         let Some(flow) = self.flow.upgrade() else { return };
         let Some((hop, _)) = flow.next_hop() else { return };
-        let places = [FarEnd::Client(flow.source()), FarEnd::Hop(hop.member().key)];
+        let places = [TunnelPlace::Client(flow.source()), TunnelPlace::Hop(hop.member().key)];
         places.into_iter().zip(&self.legs).for_each(|(place, leg)| visit(&flow.counters, place, leg.answer));
     }
 }
