@@ -419,14 +419,13 @@ impl PathCap {
 
     /// Looks for losses while the queue has been short `for_time`: a policer, or a bad line. A start that loses much needs no second of looks.
     fn watch_losses(&mut self, now: Instant, for_time: Duration) {
+        if !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
+            return;
+        }
         // Losses of a full queue are told a round trip later.
         let usual = SECOND + 2 * self.rtt();
-        // A rate that still grows is not yet what passes.
-        let has_grown = self.history.rate_over(ONE_LOOK) <= GROWS * self.history.rate_over(RECENT);
-        let is_heavy =
-            for_time < usual && self.cap.is_none() && self.history.loss(HEAVY_TIME) > HEAVY_LOSS && has_grown;
-        let is_late = for_time >= if is_heavy { 3 * self.rtt() } else { usual };
-        if !is_late || !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
+        let is_heavy = for_time < usual && self.cap.is_none() && self.loses_much();
+        if for_time < if is_heavy { 3 * self.rtt() } else { usual } {
             return;
         }
         let ((_, retransmitted, elapsed), loss) = (self.history.over(SECOND), self.history.loss(SECOND));
@@ -444,6 +443,12 @@ impl PathCap {
         self.cap = Some(before.unwrap_or(f64::INFINITY).min(BELOW * rate));
         self.phase = Phase::Losing { loss, before, until: now + (2 * SECOND).max(6 * self.rtt()) };
         self.line = rate;
+    }
+
+    /// Whether much of what a start sends is lost. A rate that still grows is not yet what passes.
+    fn loses_much(&self) -> bool {
+        let grows = self.history.rate_over(ONE_LOOK) > GROWS * self.history.rate_over(RECENT);
+        self.history.loss(HEAVY_TIME) > HEAVY_LOSS && !grows
     }
 
     fn lose(&mut self, now: Instant, loss: f64, before: Option<f64>, until: Instant) {
