@@ -1,6 +1,7 @@
 //! Finds tunnels that listen on the same address, and tunnels whose flows would come back to their own listener.
 
-use crate::tunnel::{NextHop, Tunnel};
+use crate::next_hop::NextHop;
+use crate::tunnel::Tunnel;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 

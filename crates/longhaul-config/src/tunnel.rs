@@ -1,17 +1,21 @@
 //! A tunnel: a listener and where its connections go.
 //!
-//! To add a key, add a field here, a row in `keys/tunnel.rs` and the place in the relay that uses the field.
+//! To add a key, add a field and a row here, and the place in the relay that uses the field. A key that belongs to others, such as those
+//! of FTP, has its row beside theirs in `keys/`.
 
+use crate::next_hop::{Check, NextHop};
 use crate::options::{Leg, LegOptions, key};
+use crate::remark::no_remarks;
+use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row};
+use crate::value;
 use ipnet::IpNet;
 use longhaul_core::caps::Bandwidth;
 use longhaul_core::ftp::Mode;
-use longhaul_core::next_hop::{HopKey, Member, POLICIES, Policy};
+use longhaul_core::next_hop::{POLICIES, Policy};
 use longhaul_core::proxy_header::{Accepts, Version};
 use longhaul_core::reload::Listens;
 use longhaul_core::sources::Limits;
-use longhaul_units::Rate;
-use std::fmt;
+use longhaul_units::{Rate, show_duration};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -70,6 +74,45 @@ pub struct Tunnel {
     pub dial: LegOptions,
 }
 
+/// The keys that belong to no others, in the order of the manual.
+pub(crate) const ROWS: &[Row<Tunnel>] = &[
+    Row {
+        name: "connect_timeout",
+        default: KeyDefault::Value("\"10s\""),
+        example: "\"5s\"",
+        flag: Some(Flag {
+            name: "connect-timeout",
+            argument: Argument::Named("TIME"),
+            short: "Time limit for one dial",
+            long: "100ms to 10min. When a next hop's name has several addresses, each of them has this time to answer. \
+                   Resolving the name may take the same time again. The kernel sends SYNs after 0, 1, 3 and 7 seconds, so \
+                   the default allows for three lost SYNs.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::connect_timeout(text).map(|time| tunnel.connect_timeout = time)),
+        show: |tunnel| Some(format!("waits {} for an address to answer", show_duration(tunnel.connect_timeout))),
+        check: no_remarks,
+        doc: "Time that one address of a next hop has to answer, 100 ms to 10 min. Resolving the next hop's name may take the \
+              same time again. The kernel sends SYNs after 0, 1, 3 and 7 s, so the default allows for three lost SYNs.",
+    },
+    Row {
+        name: "splice",
+        default: KeyDefault::Value("true"),
+        example: "false",
+        flag: Some(Flag {
+            name: "no-splice",
+            argument: Argument::Means("false"),
+            short: "Copy bytes through user space",
+            long: "Without this flag, bytes stay in the kernel, which moves them with splice(2). Copying is slower. Use this \
+                   flag only where splice of the kernel or of a network driver is broken.",
+        }),
+        value: KeyValue::One(|tunnel, text| value::switch(text).map(|on| tunnel.splice = on)),
+        show: |tunnel| (!tunnel.splice).then(|| "copies through user space".into()),
+        check: no_remarks,
+        doc: "`true` moves bytes inside the kernel with splice(2). `false` copies them through user space, which is slower. Use \
+              `false` only where splice of the kernel or of a network driver is broken.",
+    },
+];
+
 /// Protocol that the flows of a tunnel carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -90,86 +133,6 @@ pub struct Ftp {
     pub data_from: Vec<IpNet>,
     /// Mode for which the next hop is asked.
     pub mode: Mode,
-}
-
-/// A host, by name or by address, and a port; or an SRV name, whose answer has hosts and ports.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NextHop {
-    /// A DNS name or an IP address, without brackets.
-    pub host: String,
-    /// The TCP port, 1 to 65535; 0 if `host` is an SRV name.
-    pub port: u16,
-    /// Its weight, 1 to 256, for the policies that use weights.
-    pub weight: u32,
-}
-
-/// Active checks of a tunnel's next hops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// How a hop is checked; `None` if it is not.
-    pub by: Option<CheckBy>,
-    /// Time between the beginnings of two checks of a hop.
-    pub interval: Duration,
-    /// Number of good checks in a row after which a hop is up again.
-    pub rise: u32,
-    /// Number of failed checks in a row after which a hop is down.
-    pub fall: u32,
-}
-
-/// How a next hop is checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckBy {
-    /// By a TCP connection, which is reset at once.
-    Tcp,
-    /// By a probe through the hop, which is a relay, to the final host.
-    Verify,
-}
-
-impl Check {
-    /// No checks, and the default times of checks. A dead hop is down after 15 s; its dials eject it before, if there are any.
-    pub const NONE: Check = Check { by: None, interval: Duration::from_secs(5), rise: 2, fall: 3 };
-
-    /// Returns the time that a check has. A connection has 3 s: the kernel sends a lost SYN again after 1 s (RFC 6298 2.1), so a check
-    /// survives one. A probe has the interval, but at least 5 s, because it takes six round trips and its relays dial, and at most 1 min.
-    pub fn timeout(&self) -> Duration {
-        match self.by {
-            Some(CheckBy::Verify) => self.interval.clamp(Duration::from_secs(5), Duration::from_secs(60)),
-            Some(CheckBy::Tcp) | None => Duration::from_secs(3),
-        }
-    }
-
-    /// Returns the time in which a next hop that fails is down. `None` without checks.
-    pub fn found_within(&self) -> Option<Duration> {
-        self.by.map(|_| self.interval.max(self.timeout()) * (self.fall + 1))
-    }
-}
-
-impl NextHop {
-    /// Returns a next hop of weight 1.
-    pub fn new(host: impl Into<String>, port: u16) -> NextHop {
-        NextHop { host: host.into(), port, weight: 1 }
-    }
-
-    /// Returns the hop as a member of its group.
-    pub fn member(&self) -> Member {
-        Member { key: HopKey::of(&self.host, self.port), weight: self.weight }
-    }
-
-    /// Returns the next hop of the SRV name `name` (RFC 2782).
-    pub fn srv(name: impl Into<String>) -> NextHop {
-        // No host has port 0, so it can stand for the ports of the answer.
-        NextHop::new(name, 0)
-    }
-
-    /// Returns whether the hosts and ports come from an SRV name.
-    pub fn is_srv(&self) -> bool {
-        self.port == 0
-    }
-
-    /// Returns the address, if no name has to be resolved.
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.host.parse().ok().map(|ip: IpAddr| SocketAddr::new(ip, self.port))
-    }
 }
 
 impl Tunnel {
@@ -249,32 +212,5 @@ impl Listens for Tunnel {
     /// Not every option can be changed on a listening socket of Multipath TCP.
     fn can_become(&self, next: &Tunnel) -> bool {
         self.accept == next.accept || !next.mptcp(Leg::Accept) && next.accept.follow_live(&self.accept)
-    }
-}
-
-impl fmt::Display for NextHop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NextHop { host, port, .. } = self;
-        match host {
-            _ if self.is_srv() => write!(f, "srv:{host}"),
-            _ if host.contains(':') => write!(f, "[{host}]:{port}"),
-            _ => write!(f, "{host}:{port}"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A probe over a satellite (600 ms) takes 3.6 s and more.
-    #[test]
-    fn a_check_survives_a_lost_syn_and_a_probe_has_its_interval() {
-        let time = |by, milliseconds| {
-            let interval = Duration::from_millis(milliseconds);
-            Check { by: Some(by), interval, ..Check::NONE }.timeout().as_millis()
-        };
-        assert_eq!([100, 5000].map(|ms| time(CheckBy::Tcp, ms)), [3000, 3000]);
-        assert_eq!([1000, 5000, 20_000, 3_600_000].map(|ms| time(CheckBy::Verify, ms)), [5000, 5000, 20_000, 60_000]);
     }
 }

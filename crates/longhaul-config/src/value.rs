@@ -3,9 +3,9 @@
 //!
 //! On error, every function returns one clause: what is wrong and what to write instead. The clause does not repeat the text.
 
+use crate::next_hop::NextHop;
 use crate::options::Leg;
 use crate::suggest;
-use crate::tunnel::NextHop;
 use ipnet::{IpNet, Ipv4Net};
 use longhaul_core::next_hop::{POLICIES, Policy};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -2,8 +2,8 @@
 
 use crate::config::Admin;
 use crate::document::Severity;
-use crate::keys::remark::{Remark, Syntax, no_remarks};
-use crate::keys::row::{KeyDefault, KeyValue, Row, no_line};
+use crate::remark::{Remark, Syntax, no_remarks};
+use crate::row::{KeyDefault, KeyValue, Row, no_line};
 use crate::value;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -1,18 +1,98 @@
-//! Common to the keys about bandwidth: parsing of rates and windows, the lines of `longhaul check`, and remarks.
+//! The keys of a tunnel about bandwidth, and what they have in common with those of the daemon.
 
 use crate::config::Config;
-use crate::keys::remark::{Remark, Syntax};
 use crate::options::Leg;
+use crate::remark::{Remark, Syntax, no_remarks};
+use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::suggest;
 use crate::tunnel::Tunnel;
+use crate::value;
 use longhaul_core::caps::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};
 use longhaul_units::Rate;
+
+/// The keys of a tunnel about bandwidth, in the order of the manual.
+pub(super) const ROWS: &[Row<Tunnel>] = &[
+    Row {
+        name: "bandwidth",
+        default: KeyDefault::Words("no cap"),
+        example: "\"200Mbit/s\"",
+        flag: Some(Flag {
+            name: "bandwidth",
+            argument: Argument::Named("RATE"),
+            short: "Cap of all flows, or auto",
+            long: "Payload that the relay sends for all flows together, in each direction, such as 200Mbit/s. The flows share it \
+                   fairly, and a flow that wants less leaves the rest to the others. `auto` finds a cap for each path by itself, a \
+                   little below its line's rate, so that the line's queue stays short; `auto 500Mbit/s` keeps all paths below that.",
+        }),
+        value: KeyValue::One(|tunnel, text| cap(&mut tunnel.bandwidth, text)),
+        show: |tunnel| show(&tunnel.bandwidth).map(|cap| format!("bandwidth in each direction: {cap}")),
+        check: |tunnel, syntax| {
+            let mut remarks = unpaced(&tunnel.bandwidth, tunnel);
+            remarks.extend(auto_of_tunnel(tunnel, syntax));
+            remarks
+        },
+        doc: "Cap of all flows of the tunnel together, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s. \
+              See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
+    },
+    Row {
+        name: "bandwidth_schedule",
+        default: KeyDefault::Words("none"),
+        example: "[\"Mon-Fri 08:00-18:00 200Mbit/s\", \"Sat 22:00-06:00 none\"]",
+        flag: None, // its name would not fit beside the short help
+        value: KeyValue::Several {
+            add: |tunnel, text| window(text).map(|window| tunnel.bandwidth.schedule.push(window)),
+            empty: "it is empty; write a window such as \"Mon-Fri 08:00-18:00 200Mbit/s\", or leave the key out",
+        },
+        // `bandwidth` shows it.
+        show: no_line,
+        check: |tunnel, _| without_effect(&tunnel.bandwidth),
+        doc: "Windows of the week in which another cap holds than `bandwidth`: days, times and rate, in local time. `none` \
+              means no cap. Without days, the window is for every day. A window may pass midnight. The first window that holds \
+              the time decides. Outside of all windows, `bandwidth` holds.",
+    },
+    Row {
+        name: "flow_bandwidth",
+        default: KeyDefault::Words("no cap"),
+        example: "\"50Mbit/s\"",
+        flag: Some(Flag {
+            name: "flow-bandwidth",
+            argument: Argument::Named("RATE"),
+            short: "Cap of each flow",
+            long: "Payload that the relay sends for one flow in each direction, such as 50Mbit/s.",
+        }),
+        value: KeyValue::One(|tunnel, text| rate(text).map(|rate| tunnel.flow_bandwidth = Some(rate))),
+        show: |tunnel| tunnel.flow_bandwidth.map(|cap| format!("bandwidth of a flow in each direction: {cap}")),
+        check: |tunnel, _| match tunnel.flow_bandwidth {
+            Some(_) => unpaced_by(tunnel, "flow_bandwidth"),
+            None => Vec::new(),
+        },
+        doc: "Cap of each flow, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s.",
+    },
+    Row {
+        name: "priority",
+        default: KeyDefault::Value("\"normal\""),
+        example: "\"background\"",
+        flag: Some(Flag {
+            name: "priority",
+            argument: Argument::Named("PRIORITY"),
+            short: "normal, or background",
+            long: "`background` takes what other tunnels' flows, and other programs on the line, leave. Needs `--bandwidth auto`.",
+        }),
+        value: KeyValue::One(|tunnel, text| {
+            value::word(text, PRIORITIES).map(|is_background| tunnel.is_background = is_background)
+        }),
+        show: |tunnel| tunnel.is_background.then(|| "its flows take what others leave".into()),
+        check: no_remarks, // the daemon's `bandwidth` looks for it
+        doc: "`\"background\"`: the tunnel's flows take what the flows of other tunnels leave, and what other programs on the line \
+              leave, at least 5 % of the path's rate. Needs `bandwidth = \"auto\"` of the daemon.",
+    },
+];
 
 /// Parses a cap.
 ///
 /// # Errors
 /// The text is no rate, or the rate is out of range.
-pub(super) fn rate(text: &str) -> Result<Rate, String> {
+fn rate(text: &str) -> Result<Rate, String> {
     const FORM: &str = "write a rate from 1Mbit/s to 1000Gbit/s, such as \"200Mbit/s\"";
     match text.trim().parse::<Rate>() {
         Ok(rate) if rate < MIN_RATE => Err(format!("it is too small; {FORM}")),
@@ -119,7 +199,7 @@ pub(super) fn background_without_auto(config: &Config) -> Option<Remark> {
 
 /// Returns an error for each key of a tunnel whose value only the daemon's may have. `longhaul relay` has one tunnel, and takes its cap for
 /// the daemon's.
-pub(super) fn auto_of_tunnel(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+fn auto_of_tunnel(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
     let is_window = tunnel.bandwidth.schedule.iter().any(|window| window.is_auto);
     let keys = [("bandwidth", tunnel.bandwidth.is_auto), ("bandwidth_schedule", is_window)];
     let wrong = keys.into_iter().filter(|(_, is_auto)| *is_auto && syntax == Syntax::File);
@@ -139,7 +219,7 @@ pub(super) fn unpaced(bandwidth: &Bandwidth, tunnel: &Tunnel) -> Vec<Remark> {
 }
 
 /// Returns a warning about `key`, a cap of `tunnel`, for each leg that the kernel does not pace.
-pub(super) fn unpaced_by(tunnel: &Tunnel, key: &str) -> Vec<Remark> {
+fn unpaced_by(tunnel: &Tunnel, key: &str) -> Vec<Remark> {
     let unpaced = Leg::ALL.into_iter().filter(|leg| tunnel.mptcp(*leg));
     let text = |leg| {
         format!(
@@ -180,6 +260,8 @@ fn time(text: &str) -> Result<u16, String> {
 /// The smallest cap. Below it, a segment of a flow takes seconds, and no path that longhaul is for is so slow.
 const MIN_RATE: Rate = Rate(1_000_000);
 const MAX_RATE: Rate = Rate(1_000_000_000_000);
+
+const PRIORITIES: &[(&str, bool)] = &[("normal", false), ("background", true)];
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,66 @@
-//! Keys about the clients of a tunnel: how they are told from the proxy before them, and the limits of each.
+//! The keys about the clients of a tunnel: who may connect, how they are told from the proxy before them, and how many there may be.
 
 use crate::config::Config;
-use crate::keys::remark::{Remark, Syntax, no_remarks};
-use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row};
+use crate::keys::addresses;
+use crate::remark::{Remark, Syntax, no_remarks};
+use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row, list};
 use crate::tunnel::Tunnel;
 use crate::value;
 use longhaul_core::proxy_header::{Accepts, Version};
 use longhaul_core::sources::MAX_RATE;
 
+/// The keys of a tunnel about its clients and their number, in the order of the manual.
+pub(super) const ROWS: &[Row<Tunnel>] = &[
+    Row {
+        name: "allow",
+        default: KeyDefault::Words("everybody"),
+        example: "[\"10.0.0.0/8\", \"2001:db8::7\"]",
+        flag: Some(Flag {
+            name: "allow",
+            argument: Argument::Named("CIDR"),
+            short: "Who may connect",
+            long: "A network such as 10.0.0.0/8, or one address. Several are separated by commas, or the flag is repeated. A \
+                   connection from any other address is reset before anything is dialled. Without this flag, anyone who \
+                   reaches the port may connect.",
+        }),
+        value: KeyValue::Several {
+            add: |tunnel, text| value::network(text).map(|net| tunnel.allow.push(net)),
+            // An empty list may be meant as nobody, but would allow everybody.
+            empty: "it is empty; write who may connect, or leave `allow` out to let everybody in",
+        },
+        show: |tunnel| match tunnel.allow.is_empty() {
+            true => Some("allows everybody".into()),
+            false => Some(format!("allows {}", list(&tunnel.allow))),
+        },
+        check: |tunnel, syntax| [open_to_all(tunnel, syntax), addresses::unseen_networks(tunnel)].concat(),
+        doc: "Networks and addresses that may connect. A connection from any other address is reset before anything is \
+              dialled. Without this key, anyone who reaches the port may connect.",
+    },
+    PROXY_IN,
+    PROXY_OUT,
+    Row {
+        name: "max_flows",
+        default: KeyDefault::Words("no limit"),
+        example: "1000",
+        flag: Some(Flag {
+            name: "max-flows",
+            argument: Argument::Named("COUNT"),
+            short: "Maximum number of flows",
+            long: "A flow is an accepted connection together with the connection that is dialled for it. Further connections \
+                   wait in the listen queue. Without this flag, the limit on open files decides.",
+        }),
+        value: KeyValue::Number(|tunnel, text| value::max_flows(text).map(|count| tunnel.max_flows = Some(count))),
+        show: |tunnel| tunnel.max_flows.map(|count| format!("carries up to {count} flows at once")),
+        check: no_remarks,
+        doc: "Maximum number of flows. Further connections wait in the listen queue. Without this key, the limit on open files \
+              decides.",
+    },
+    MAX_FLOWS_PER_SOURCE,
+    NEW_FLOWS_PER_SECOND_PER_SOURCE,
+];
+
 /// `proxy_in` of a tunnel.
-pub(super) const PROXY_IN: Row<Tunnel> = Row {
+const PROXY_IN: Row<Tunnel> = Row {
     name: "proxy_in",
     default: KeyDefault::Words("none"),
     example: "\"v2\"",
@@ -31,7 +82,7 @@ pub(super) const PROXY_IN: Row<Tunnel> = Row {
 };
 
 /// `proxy_out` of a tunnel.
-pub(super) const PROXY_OUT: Row<Tunnel> = Row {
+const PROXY_OUT: Row<Tunnel> = Row {
     name: "proxy_out",
     default: KeyDefault::Words("none"),
     example: "\"v2\"",
@@ -50,7 +101,7 @@ pub(super) const PROXY_OUT: Row<Tunnel> = Row {
 };
 
 /// `max_flows_per_source` of a tunnel.
-pub(super) const MAX_FLOWS_PER_SOURCE: Row<Tunnel> = Row {
+const MAX_FLOWS_PER_SOURCE: Row<Tunnel> = Row {
     name: "max_flows_per_source",
     default: KeyDefault::Words("no limit"),
     example: "100",
@@ -71,7 +122,7 @@ pub(super) const MAX_FLOWS_PER_SOURCE: Row<Tunnel> = Row {
 };
 
 /// `new_flows_per_second_per_source` of a tunnel.
-pub(super) const NEW_FLOWS_PER_SECOND_PER_SOURCE: Row<Tunnel> = Row {
+const NEW_FLOWS_PER_SECOND_PER_SOURCE: Row<Tunnel> = Row {
     name: "new_flows_per_second_per_source",
     default: KeyDefault::Words("no limit"),
     example: "10",
@@ -106,6 +157,20 @@ pub(super) const MAX_FLOWS: Row<Config> = Row {
     doc: "Maximum number of flows of all tunnels together. Further connections wait in the listen queue. Without this key, \
           the limit on open files decides.",
 };
+
+fn open_to_all(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {
+    if !tunnel.allow.is_empty() || tunnel.listen.ip().to_canonical().is_loopback() {
+        return Vec::new();
+    }
+    let sample = addresses::sample_network(tunnel.listen);
+    let better = match syntax {
+        Syntax::File => format!("allow = [\"{sample}\"]"),
+        Syntax::Flags => format!("--allow {sample}"),
+    };
+    let text =
+        format!("anyone who reaches {} may connect; write {better}, or the networks of your clients", tunnel.listen);
+    vec![Remark::warning("allow", text)]
+}
 
 /// Returns an error for `proxy_in` without `allow`: whoever reaches the port could claim any address.
 fn without_allow(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {

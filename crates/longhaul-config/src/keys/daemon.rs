@@ -1,9 +1,9 @@
 //! The keys of the whole daemon, which stand before the first `[[tunnel]]`.
 
 use crate::config::{Config, Resolver};
-use crate::keys::remark::{Remark, Syntax, no_remarks};
-use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::keys::{bandwidth, clients};
+use crate::remark::{Remark, Syntax, no_remarks};
+use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::value;
 use longhaul_units::show_duration;
 use std::time::Duration;

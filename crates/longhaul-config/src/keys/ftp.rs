@@ -1,15 +1,18 @@
 //! Keys about the protocol of a tunnel, and about FTP.
 
-use crate::keys::remark::{Remark, Syntax};
-use crate::keys::row::{Argument, Flag, KeyDefault, KeyValue, Row, list, no_line};
+use crate::remark::{Remark, Syntax};
+use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row, list, no_line};
 use crate::tunnel::{Ftp, Protocol, Tunnel};
 use crate::value;
 use longhaul_core::ftp::Mode;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
+/// The keys of a tunnel about its protocol, in the order of the manual.
+pub(super) const ROWS: &[Row<Tunnel>] = &[PROTOCOL, PORTS, ADVERTISE, DATA_FROM, MODE];
+
 /// `protocol` of a tunnel.
-pub(super) const PROTOCOL: Row<Tunnel> = Row {
+const PROTOCOL: Row<Tunnel> = Row {
     name: "protocol",
     default: KeyDefault::Value("\"tcp\""),
     example: "\"ftp\"",
@@ -29,7 +32,7 @@ pub(super) const PROTOCOL: Row<Tunnel> = Row {
 };
 
 /// `ftp.ports` of a tunnel.
-pub(super) const PORTS: Row<Tunnel> = Row {
+const PORTS: Row<Tunnel> = Row {
     name: "ftp.ports",
     default: KeyDefault::Words("kernel's choice"),
     example: "\"50000-50999\"",
@@ -50,7 +53,7 @@ pub(super) const PORTS: Row<Tunnel> = Row {
 };
 
 /// `ftp.advertise` of a tunnel.
-pub(super) const ADVERTISE: Row<Tunnel> = Row {
+const ADVERTISE: Row<Tunnel> = Row {
     name: "ftp.advertise",
     default: KeyDefault::Words("own address"),
     example: "\"198.51.100.7\"",
@@ -70,7 +73,7 @@ pub(super) const ADVERTISE: Row<Tunnel> = Row {
 };
 
 /// `ftp.data_from` of a tunnel.
-pub(super) const DATA_FROM: Row<Tunnel> = Row {
+const DATA_FROM: Row<Tunnel> = Row {
     name: "ftp.data_from",
     default: KeyDefault::Words("none"),
     example: "[\"192.0.2.0/24\"]",
@@ -95,7 +98,7 @@ pub(super) const DATA_FROM: Row<Tunnel> = Row {
 };
 
 /// `ftp.mode` of a tunnel.
-pub(super) const MODE: Row<Tunnel> = Row {
+const MODE: Row<Tunnel> = Row {
     name: "ftp.mode",
     default: KeyDefault::Value("\"client\""),
     example: "\"passive\"",
@@ -240,7 +243,7 @@ const FTPS_PORT: u16 = 990;
 mod tests {
     use super::*;
     use crate::document::Severity;
-    use crate::tunnel::NextHop;
+    use crate::next_hop::NextHop;
 
     #[test]
     fn a_range_of_ports_has_both_ends_and_no_low_port() {

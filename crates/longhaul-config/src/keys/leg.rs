@@ -1,40 +1,37 @@
 //! The table of socket options of one leg: `{ congestion = "bbr", mss = 1254 }`.
 
-use crate::document::{Fault, Severity, Spellings, Written, bare_number, fault, kind, scalar, twice};
-use crate::keys::remark::Remark;
-use crate::options::{self, Leg, LegOptions, Setting, Unit, row};
+use crate::document::Severity;
+use crate::options::{self, Leg, Setting};
+use crate::remark::Remark;
+use crate::row::{KeyDefault, KeyValue, Row};
 use crate::tunnel::Tunnel;
-use toml::de::DeValue;
 
-/// Reads the options of `leg` into `options`.
-///
-/// # Errors
-/// All faults in the table.
-pub(super) fn read(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> Result<(), Vec<Fault>> {
-    let DeValue::Table(table) = given.get_ref() else {
-        let text = format!("it is {}; write {} = {{ nodelay = true }}", kind(given.get_ref()), leg.name());
-        return Err(fault(given, text));
-    };
-    let mut faults = Vec::new();
-    let spellings = Spellings::of(table);
-    for (key, value) in table {
-        let name = key.get_ref();
-        let set = match (spellings.earlier(name, key.span().start), scalar(value.get_ref())) {
-            (Some(first), _) => Err(twice(first)),
-            (None, Some(text)) => {
-                let is_count = row(leg, &name.replace('_', "-")).is_some_and(|row| row.unit == Unit::Count);
-                let bare = if is_count { bare_number(value) } else { Ok(()) };
-                bare.and_then(|()| options.set(leg, name, &text))
-            }
-            (None, None) => Err(format!("it is {}; write one value", kind(value.get_ref()))),
-        };
-        faults.extend(set.err().map(|text| Fault { below: format!(".{name}"), span: value.span(), text }));
-    }
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
-}
+/// The tables of socket options of a tunnel.
+pub(super) const ROWS: &[Row<Tunnel>] = &[
+    Row {
+        name: "accept",
+        default: KeyDefault::Value("{}"),
+        example: "{ defer-accept = \"3s\" }",
+        flag: None, // `--set accept.KEY=VALUE`
+        value: KeyValue::Options { leg: Leg::Accept, of: |tunnel| &mut tunnel.accept },
+        show: |tunnel| show(tunnel, Leg::Accept),
+        check: |tunnel, _| check(tunnel, Leg::Accept),
+        doc: "[Socket options](options.md) of the accept leg, which is the connection from the client.",
+    },
+    Row {
+        name: "dial",
+        default: KeyDefault::Value("{}"),
+        example: "{ congestion = \"bbr\", mss = 1254 }",
+        flag: None, // `--set dial.KEY=VALUE`
+        value: KeyValue::Options { leg: Leg::Dial, of: |tunnel| &mut tunnel.dial },
+        show: |tunnel| show(tunnel, Leg::Dial),
+        check: |tunnel, _| check(tunnel, Leg::Dial),
+        doc: "[Socket options](options.md) of the dial leg, which is the connection to the next hop.",
+    },
+];
 
 /// Returns one line with the configured options; `None` if there are none.
-pub(super) fn show(tunnel: &Tunnel, leg: Leg) -> Option<String> {
+fn show(tunnel: &Tunnel, leg: Leg) -> Option<String> {
     let asked: Vec<_> = tunnel
         .options(leg)
         .asked()
@@ -44,7 +41,7 @@ pub(super) fn show(tunnel: &Tunnel, leg: Leg) -> Option<String> {
 }
 
 /// Returns the warnings and notes about the configured options.
-pub(super) fn check(tunnel: &Tunnel, leg: Leg) -> Vec<Remark> {
+fn check(tunnel: &Tunnel, leg: Leg) -> Vec<Remark> {
     let asked = || tunnel.options(leg).asked();
     let cautions = asked().filter_map(|setting| caution(leg, setting));
     cautions

@@ -10,23 +10,56 @@ mod daemon;
 mod ftp;
 mod leg;
 mod probes;
-mod remark;
-mod row;
-mod tunnel;
 
-use crate::options::{self, Leg};
-use crate::suggest;
-
+pub use crate::remark::{Remark, Syntax};
+pub use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row};
 pub(crate) use admin::ADMIN;
 pub use daemon::DAEMON;
 pub(crate) use probes::PROBE;
-pub use remark::{Remark, Syntax};
-pub use row::{Argument, Flag, KeyDefault, KeyValue, Row};
-pub use tunnel::TUNNEL;
 
 use crate::config::Config;
 use crate::document::same_key;
-use crate::tunnel::Tunnel;
+use crate::options::{self, Leg};
+use crate::suggest;
+use crate::tunnel::{self, Tunnel};
+
+/// The keys of a `[[tunnel]]`, in the order of the manual.
+pub const TUNNEL: &[Row<Tunnel>] = &joined::<{ count(GROUPS) }>(GROUPS);
+
+const GROUPS: &[&[Row<Tunnel>]] = &[
+    addresses::ROWS,
+    probes::CHECKS,
+    clients::ROWS,
+    bandwidth::ROWS,
+    tunnel::ROWS,
+    probes::VERIFY,
+    ftp::ROWS,
+    leg::ROWS,
+];
+
+const fn count<M>(groups: &[&[Row<M>]]) -> usize {
+    let (mut count, mut group) = (0, 0);
+    while group < groups.len() {
+        count += groups[group].len();
+        group += 1;
+    }
+    count
+}
+
+/// Returns the `N` rows of `groups` as one table.
+const fn joined<const N: usize>(groups: &[&[Row<Tunnel>]]) -> [Row<Tunnel>; N] {
+    let mut rows = [groups[0][0]; N];
+    let (mut next, mut group) = (0, 0);
+    while group < groups.len() {
+        let mut row = 0;
+        while row < groups[group].len() {
+            rows[next] = groups[group][row];
+            (next, row) = (next + 1, row + 1);
+        }
+        group += 1;
+    }
+    rows
+}
 
 /// Returns the errors, warnings and notes about `tunnel`, in the order of its keys.
 pub fn remarks(tunnel: &Tunnel, syntax: Syntax) -> Vec<Remark> {

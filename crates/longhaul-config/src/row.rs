@@ -1,10 +1,9 @@
 //! A row: one key of a configuration file, with everything that belongs to the key.
 
-use crate::document::{Fault, Field, Written, bare_number, fault, one, several};
-use crate::keys::leg;
-use crate::keys::remark::{Remark, Syntax};
-use crate::options::Leg;
-use crate::options::LegOptions;
+use crate::document::{Fault, Field, Spellings, Written, bare_number, fault, kind, one, scalar, several, twice};
+use crate::options::{self, Leg, LegOptions, Unit};
+use crate::remark::{Remark, Syntax};
+use toml::de::DeValue;
 
 /// One key of a table whose values are stored in an `M`.
 pub struct Row<M: 'static> {
@@ -40,6 +39,7 @@ pub enum KeyDefault {
 }
 
 /// A flag of `longhaul relay`.
+#[derive(Clone, Copy)]
 pub struct Flag {
     /// Name without dashes in front.
     pub name: &'static str,
@@ -80,6 +80,22 @@ pub enum KeyValue<M: 'static> {
         /// Returns the leg's options.
         of: fn(&mut M) -> &mut LegOptions,
     },
+}
+
+// Derived, they would need an `M` that can be copied.
+impl<M> Copy for Row<M> {}
+impl<M> Copy for KeyValue<M> {}
+
+impl<M> Clone for Row<M> {
+    fn clone(&self) -> Row<M> {
+        *self
+    }
+}
+
+impl<M> Clone for KeyValue<M> {
+    fn clone(&self) -> KeyValue<M> {
+        *self
+    }
 }
 
 impl<M> Row<M> {
@@ -127,17 +143,44 @@ impl<M> Field for Row<M> {
                 let added = several(given, |text| add(model, text))?;
                 if added.is_empty() { Err(fault(given, empty)) } else { Ok(()) }
             }
-            KeyValue::Options { leg, of } => leg::read(of(model), leg, given),
+            KeyValue::Options { leg, of } => read_options(of(model), leg, given),
         }
     }
 }
 
+/// Reads the options of `leg` into `options`.
+///
+/// # Errors
+/// All faults in the table.
+fn read_options(options: &mut LegOptions, leg: Leg, given: &Written<'_>) -> Result<(), Vec<Fault>> {
+    let DeValue::Table(table) = given.get_ref() else {
+        let text = format!("it is {}; write {} = {{ nodelay = true }}", kind(given.get_ref()), leg.name());
+        return Err(fault(given, text));
+    };
+    let mut faults = Vec::new();
+    let spellings = Spellings::of(table);
+    for (key, value) in table {
+        let name = key.get_ref();
+        let set = match (spellings.earlier(name, key.span().start), scalar(value.get_ref())) {
+            (Some(first), _) => Err(twice(first)),
+            (None, Some(text)) => {
+                let is_count = options::row(leg, &name.replace('_', "-")).is_some_and(|row| row.unit == Unit::Count);
+                let bare = if is_count { bare_number(value) } else { Ok(()) };
+                bare.and_then(|()| options.set(leg, name, &text))
+            }
+            (None, None) => Err(format!("it is {}; write one value", kind(value.get_ref()))),
+        };
+        faults.extend(set.err().map(|text| Fault { below: format!(".{name}"), span: value.span(), text }));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
 /// For [`Row::show`]: there is no line.
-pub(super) fn no_line<M>(_: &M) -> Option<String> {
+pub(crate) fn no_line<M>(_: &M) -> Option<String> {
     None
 }
 
 /// For [`Row::show`]: the values of a list.
-pub(super) fn list(values: &[impl ToString]) -> String {
+pub(crate) fn list(values: &[impl ToString]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

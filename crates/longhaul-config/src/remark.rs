@@ -24,17 +24,17 @@ pub struct Remark {
 
 impl Remark {
     /// Returns an error about `key`.
-    pub(super) fn error(key: &str, text: String) -> Remark {
+    pub(crate) fn error(key: &str, text: String) -> Remark {
         Remark { severity: Severity::Error, key: key.into(), text }
     }
 
     /// Returns a warning about `key`.
-    pub(super) fn warning(key: &str, text: String) -> Remark {
+    pub(crate) fn warning(key: &str, text: String) -> Remark {
         Remark { severity: Severity::Warning, key: key.into(), text }
     }
 }
 
 /// For `Row::check`: nothing can be wrong with a value that could be parsed.
-pub(super) fn no_remarks<M>(_: &M, _: Syntax) -> Vec<Remark> {
+pub(crate) fn no_remarks<M>(_: &M, _: Syntax) -> Vec<Remark> {
     Vec::new()
 }
