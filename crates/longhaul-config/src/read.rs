@@ -1,7 +1,7 @@
 //! Walks a config file, table by table, and compares its tunnels.
 
 use crate::config::{Admin, Config, Probe};
-use crate::document::{self, Field, Findings, Places, Severity, Shape, Written, fields, kind};
+use crate::document::{self, Field, Findings, KeyPlaces, Severity, Shape, Written, fields, kind};
 use crate::keys::{self, ADMIN, DAEMON, PROBE, Remark, Row, Syntax, TUNNEL};
 use crate::loops;
 use crate::tunnel::Tunnel;
@@ -49,7 +49,7 @@ fn section<M>(
     given: &Written<'_>,
     shape: &Shape<Row<M>>,
     model: &mut M,
-) -> Option<Places> {
+) -> Option<KeyPlaces> {
     let prefix = shape.prefix;
     let DeValue::Table(table) = given.get_ref() else {
         let name = prefix.trim_end_matches('.');
@@ -101,7 +101,7 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
     data_ports(findings, &config.tunnels, &places);
 }
 
-fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) -> (Tunnel, Places) {
+fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) -> (Tunnel, KeyPlaces) {
     // Placeholders for the required keys. If one of them is missing, the whole configuration is dropped.
     let mut tunnel = Tunnel::new("", SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), Vec::new());
     let errors = findings.errors();
@@ -115,7 +115,7 @@ fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) 
 }
 
 /// Adds `remarks` at the places of their keys, or at `span` where a key is not written.
-fn remark(findings: &mut Findings<'_>, remarks: Vec<Remark>, places: &Places, span: Range<usize>) {
+fn remark(findings: &mut Findings<'_>, remarks: Vec<Remark>, places: &KeyPlaces, span: Range<usize>) {
     for remark in remarks {
         let place = places.find(&remark.key);
         let written = place.as_ref().map(|span| format!(" = {}", findings.written(span))).unwrap_or_default();
@@ -125,14 +125,14 @@ fn remark(findings: &mut Findings<'_>, remarks: Vec<Remark>, places: &Places, sp
 }
 
 /// Adds an error for each tunnel whose name or listen address an earlier tunnel has.
-fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
+fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[KeyPlaces]) {
     for (later, (tunnel, place)) in tunnels.iter().zip(places).enumerate() {
         let earlier = || tunnels[..later].iter().zip(places);
         if let (Some(span), true) = (place.find("name"), earlier().any(|(other, _)| other.name == tunnel.name)) {
             let text = format!("name = \"{}\": another tunnel has this name; write one of its own", tunnel.name);
             findings.error(span, text);
         }
-        let taken = |(other, place): &(&Tunnel, &Places)| listens(place) && covers_same(tunnel.listen, other.listen);
+        let taken = |(other, place): &(&Tunnel, &KeyPlaces)| listens(place) && covers_same(tunnel.listen, other.listen);
         if let (Some(span), Some((other, _))) = (place.find("listen"), earlier().find(taken)) {
             let written = findings.written(&span);
             let (name, listen) = (&other.name, other.listen);
@@ -146,7 +146,7 @@ fn conflicts(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places])
 
 /// Adds a warning for each tunnel whose `ftp.ports` contain the port of another tunnel's listener. That is no error, because the
 /// addresses may differ, and the relay takes another port of the range if one is taken.
-fn data_ports(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
+fn data_ports(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[KeyPlaces]) {
     for (index, (tunnel, place)) in tunnels.iter().zip(places).enumerate() {
         let mut others = tunnels.iter().zip(places).enumerate().filter(|(other, _)| *other != index);
         let other = others.find(|(_, (other, place))| listens(place) && tunnel.has_data_port(other.listen.port()));
@@ -162,12 +162,12 @@ fn data_ports(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]
 }
 
 /// Whether the tunnel of `place` has a valid address. Otherwise it has a placeholder, which conflicts with nothing.
-fn listens(place: &Places) -> bool {
+fn listens(place: &KeyPlaces) -> bool {
     place.find("listen").is_some()
 }
 
 /// Adds an error for each tunnel that dials itself through other tunnels of the file.
-fn loops(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[Places]) {
+fn loops(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[KeyPlaces]) {
     for (place, way) in places.iter().zip(loops::longer_loops(tunnels, &|ip| ip.is_loopback())) {
         if let (Some(span), Some(way)) = (place.find("to"), way) {
             let names: Vec<_> = way.iter().map(|index| format!("\"{}\"", tunnels[*index].name)).collect();

@@ -1,7 +1,7 @@
 //! A tunnel: a listener and where its connections go.
 //!
-//! To add a key, add a field and a row here, and the place in the relay that uses the field. A key that belongs to others, such as those
-//! of FTP, has its row beside theirs in `keys/`.
+//! To add a key, add a field and a row here, and the place in the relay that uses the field. A key of a subject that has a file in
+//! `keys/`, such as FTP, has its row there.
 
 use crate::next_hop::{Check, NextHop};
 use crate::options::{Leg, LegOptions, key};
@@ -74,7 +74,7 @@ pub struct Tunnel {
     pub dial: LegOptions,
 }
 
-/// The keys that belong to no others, in the order of the manual.
+/// The keys of no subject that has a file in `keys/`, in the order of the manual.
 pub(crate) const ROWS: &[Row<Tunnel>] = &[
     Row {
         name: "connect_timeout",

@@ -69,12 +69,12 @@ impl<T> Field for Key<T> {
 }
 
 /// Places of the valid values of a table, by key. Keys of inner tables are written as `dial.mss`.
-pub struct Places {
+pub struct KeyPlaces {
     /// By key; `_` is written as `-`.
     spans: HashMap<String, Range<usize>>,
 }
 
-impl Places {
+impl KeyPlaces {
     /// Returns the byte range of the value of `key`.
     pub fn find(&self, key: &str) -> Option<Range<usize>> {
         self.spans.get(&key.replace('_', "-")).cloned()
@@ -110,8 +110,8 @@ pub fn fields<K: Field>(
     shape: &Shape<K>,
     table: &DeTable<'_>,
     model: &mut K::Model,
-) -> Places {
-    let mut places = Places { spans: HashMap::new() };
+) -> KeyPlaces {
+    let mut places = KeyPlaces { spans: HashMap::new() };
     let entries = entries(shape, table);
     let spellings = Spellings::among(entries.iter().map(|(name, span, _)| (name.as_ref(), span.start)));
     for (name, span, given) in &entries {

@@ -12,8 +12,8 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use fields::{
-    Fault, Field, Key, Places, Shape, Spellings, Written, bare_number, fault, fields, inner, key, kind, one, required,
-    same_key, scalar, several, twice,
+    Fault, Field, Key, KeyPlaces, Shape, Spellings, Written, bare_number, fault, fields, inner, key, kind, one,
+    required, same_key, scalar, several, twice,
 };
 pub use problem::{Findings, Message, Refused, Severity};
 

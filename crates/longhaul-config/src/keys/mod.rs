@@ -26,6 +26,7 @@ use crate::tunnel::{self, Tunnel};
 /// The keys of a `[[tunnel]]`, in the order of the manual.
 pub const TUNNEL: &[Row<Tunnel>] = &joined::<{ count(GROUPS) }>(GROUPS);
 
+/// The keys by their subjects. A const cannot join slices, so [`joined`] does it.
 const GROUPS: &[&[Row<Tunnel>]] = &[
     addresses::ROWS,
     probes::CHECKS,
@@ -37,7 +38,7 @@ const GROUPS: &[&[Row<Tunnel>]] = &[
     leg::ROWS,
 ];
 
-const fn count<M>(groups: &[&[Row<M>]]) -> usize {
+const fn count(groups: &[&[Row<Tunnel>]]) -> usize {
     let (mut count, mut group) = (0, 0);
     while group < groups.len() {
         count += groups[group].len();

@@ -9,13 +9,13 @@ use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::scenario::model::{Expect, Run, Times};
 use crate::traffic::row::{Heeds, Traffic};
-use longhaul_config::document::Places;
+use longhaul_config::document::KeyPlaces;
 use longhaul_config::options::{self, LegOptions, Value};
 use longhaul_units::Bytes;
 
 impl Run {
     /// Returns the conflicts of the run, as far as it was read. `places` are the places of its keys.
-    pub(crate) fn conflicts(&self, earlier: &[Run], places: &Places) -> Vec<Conflict> {
+    pub(crate) fn conflicts(&self, earlier: &[Run], places: &KeyPlaces) -> Vec<Conflict> {
         let is_told = self.carriers.iter().any(|carrier| carrier.role == Role::Longhaul);
         let nobody = "only the carrier longhaul has these options; leave them out, or add longhaul to the carriers";
         let has = |id: &str| earlier.iter().any(|run| run.id == id);
@@ -189,7 +189,7 @@ impl Setup {
 }
 
 /// Returns the keys that need a WAN, for a set-up without one.
-pub(crate) fn without_wan(places: &Places) -> Vec<Conflict> {
+pub(crate) fn without_wan(places: &KeyPlaces) -> Vec<Conflict> {
     let cables = "a one-hop topology has only the hosts' cables; write host.mtu instead";
     found([
         Conflict::when(places.find("link").is_some(), "link", NO_WAN),

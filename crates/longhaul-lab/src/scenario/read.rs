@@ -5,7 +5,7 @@ use crate::scenario::conflicts;
 use crate::scenario::model::{Run, Scenario};
 use crate::scenario::{keys, summary};
 use longhaul_config::Refused;
-use longhaul_config::document::{self, Findings, Key, Places, Shape};
+use longhaul_config::document::{self, Findings, Key, KeyPlaces, Shape};
 use std::ops::Range;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -105,7 +105,7 @@ fn run(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>, bef
 }
 
 /// Reports each conflict at its key, or at the table of the key, or else at `span`.
-fn note(findings: &mut Findings<'_>, conflicts: &[Conflict], places: &Places, span: &Range<usize>) {
+fn note(findings: &mut Findings<'_>, conflicts: &[Conflict], places: &KeyPlaces, span: &Range<usize>) {
     for Conflict { key, why } in conflicts {
         let mut keys = std::iter::successors(Some(key.as_str()), |key| Some(key.rsplit_once('.')?.0));
         let at = keys.find_map(|key| places.find(key)).unwrap_or(span.clone());

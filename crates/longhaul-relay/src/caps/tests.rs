@@ -1,5 +1,6 @@
 //! The governor with real sockets, whose limits the kernel reports. The clock is the test's.
 
+use super::desk::{News, pace};
 use super::*;
 use crate::leg::stream::{Stream, pair};
 use longhaul_config::options::Leg;
@@ -148,4 +149,29 @@ async fn a_flow_that_begins_while_the_thread_starts_is_handed_over() {
     governor.shared.is_capped.store(true, Relaxed);
     let live = begin(&registry, &governor, &tunnel);
     assert_eq!(lock(&governor.shared.desk).begun.pop().unwrap().flow.number, live.flow.number);
+}
+
+/// The look at the live flows finds it before the governor hands it over, and its sockets get the limit of its begin last.
+#[tokio::test]
+async fn a_flow_that_begins_during_a_reload_has_the_limit_that_its_members_know() {
+    let registry = Arc::<Registry>::default();
+    let governor = Governor::new(&registry);
+    let tunnel = tunnel("capped", |tunnel| tunnel.bandwidth = fixed(mbit(40)));
+    let rules = Rules::default().next(Bandwidth::default(), std::slice::from_ref(&tunnel), &HashMap::new());
+    let rules = Arc::new(rules);
+    lock(&governor.shared.desk).rules = rules.clone();
+    governor.shared.is_capped.store(true, Relaxed);
+    let live = begin(&registry, &governor, &tunnel);
+    assert_eq!(live.limits(), [mbit(40); 2]);
+    let begun = std::mem::take(&mut lock(&governor.shared.desk).begun);
+
+    let mut tracker = Tracker::new(governor.shared.clone());
+    tracker.take(News { rules: rules.clone(), before: vec![Arc::default()], begun: Vec::new() });
+    tracker.look(Instant::now());
+    let known = live.limits();
+    Leg::ALL.into_iter().for_each(|sink| pace(&live.flow, sink, mbit(7)));
+    tracker.take(News { rules, before: Vec::new(), begun });
+    assert_eq!(live.limits(), known);
+    tracker.look(Instant::now());
+    assert_eq!(live.limits(), [mbit(40); 2], "it is one flow");
 }

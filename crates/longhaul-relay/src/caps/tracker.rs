@@ -137,8 +137,9 @@ impl Tracker {
         lock(&self.shared.paths).clear();
     }
 
-    /// Takes the flows that have begun, and follows changed rules.
-    fn take(&mut self, news: News) {
+    /// Takes the flows that have begun, and follows changed rules. After a reload, `rule` is an index of older rules; `follow` sets the
+    /// right one before the first look.
+    pub(super) fn take(&mut self, news: News) {
         let now = Instant::now();
         for Begun { flow, rule, limits, at } in news.begun {
             let own = news.rules.flow_cap(rule);
@@ -212,7 +213,7 @@ impl Tracker {
     }
 
     /// Samples every flow, divides the caps, and sets the limits that have changed.
-    fn look(&mut self, now: Instant) {
+    pub(super) fn look(&mut self, now: Instant) {
         if self.rules.has_schedule() && now.saturating_duration_since(self.computed) >= SLOW {
             self.compute_caps(now);
             self.dividers.iter_mut().for_each(|divider| divider.set(&self.caps));

@@ -55,7 +55,7 @@ pub(super) struct Direction<'a> {
     pub(super) source_is_broken: bool,
     is_stopped: bool,
     /// Whether a FIN before any byte is not passed on yet.
-    pub(super) holds_fin: bool,
+    pub(super) may_hold_fin: bool,
 }
 
 /// Part of a pump that only bulk needs.
@@ -92,7 +92,7 @@ impl<'a> Direction<'a> {
             may_choose: !setup::auto_congestion(legs.tunnel(), sink, legs.of(sink)).is_settled(),
             source_is_broken: legs.of(source).was_reset(),
             is_stopped: false,
-            holds_fin: false,
+            may_hold_fin: false,
         }
     }
 
@@ -123,7 +123,7 @@ impl<'a> Direction<'a> {
 
     /// Whether the FIN of the source has come, and is not passed on yet.
     pub(super) fn is_holding_fin(&self) -> bool {
-        self.holds_fin && self.pump.moved() == 0 && self.pump.step() == PumpStep::Fin && !self.is_stopped
+        self.may_hold_fin && self.pump.moved() == 0 && self.pump.step() == PumpStep::Fin && !self.is_stopped
     }
 
     /// Whether FIN was sent on the sink.

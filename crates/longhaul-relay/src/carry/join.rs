@@ -225,10 +225,10 @@ impl<'a> Both<'a> {
     /// Moves bytes from the dial leg to the accept leg. A next hop may end before a byte, and before a prober's preface has come. Its FIN
     /// waits a moment for that, unless nobody reads the client any more.
     fn poll_down(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        self.down.holds_fin = self.first.may_be_preface() && !self.up.has_ended();
+        self.down.may_hold_fin = self.first.may_be_preface() && !self.up.has_ended();
         let polled = self.down.poll(cx);
         if polled.is_pending() && self.down.is_holding_fin() && self.first.poll_before_fin(cx).is_ready() {
-            self.down.holds_fin = false;
+            self.down.may_hold_fin = false;
             return self.down.poll(cx);
         }
         polled

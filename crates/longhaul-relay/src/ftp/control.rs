@@ -11,7 +11,7 @@
 use super::commands::Pass;
 use super::data::DataConnections;
 use super::data_listener::NewFlow;
-use super::places::Places;
+use super::places::DataPlaces;
 use crate::carry::join;
 use crate::leg::peek::{ask, now, poll_peek};
 use crate::leg::stream::Stream;
@@ -48,7 +48,7 @@ pub(crate) async fn run(
     // After a reset the kernel still knows our own addresses, and the flow knows the peers', so this does not happen. Without them no
     // byte may pass.
     let (pass, passed) = watch::channel(Pass::HeldUp);
-    let Some(data) = DataConnections::new(relay, tunnel, (legs, passed), Places::new(permit), start) else {
+    let Some(data) = DataConnections::new(relay, tunnel, (legs, passed), DataPlaces::new(permit), start) else {
         return How::Reset(Leg::Accept);
     };
     let mut control = Control::new(legs, data, pass);

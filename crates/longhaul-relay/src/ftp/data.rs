@@ -4,7 +4,7 @@ use super::commands::{Commands, Pass};
 use super::data_listener::{DataListener, Listening, NewFlow, Prepared, has_come, register, tell_unused};
 use super::fetch::{self, Fetch};
 use super::meeting::{Awaited, Meeting};
-use super::places::{DataPlace, Places};
+use super::places::{DataPlace, DataPlaces};
 use super::{ports, trouble};
 use crate::leg::stream::Stream;
 use crate::leg::talk::poll_look;
@@ -38,7 +38,7 @@ pub(super) struct DataConnections {
     ours: Ends<SocketAddr>,
     /// Who may have an end of a data connection.
     rules: Rules,
-    places: Arc<Places>,
+    places: Arc<DataPlaces>,
     commands: Commands,
     /// The latest one, until its flow begins.
     latest: Option<Open>,
@@ -99,7 +99,7 @@ impl DataConnections {
         relay: &Arc<Relay>,
         tunnel: &Arc<ServedTunnel>,
         (legs, pass): (&Legs<'_>, watch::Receiver<Pass>),
-        places: Arc<Places>,
+        places: Arc<DataPlaces>,
         start: fn(NewFlow),
     ) -> Option<DataConnections> {
         let settings = &tunnel.settings;
@@ -158,7 +158,7 @@ impl DataConnections {
     }
 
     /// Returns the places, which tell when there is room.
-    pub(super) fn places(&self) -> Arc<Places> {
+    pub(super) fn places(&self) -> Arc<DataPlaces> {
         self.places.clone()
     }
 
@@ -508,7 +508,7 @@ mod tests {
         let flow = relay.registry.add(tunnel.settings.clone(), &tunnel.counters, peer, &accept);
         flow.connected(0, next_hop, &dial);
         let legs = Legs { relay: &relay, flow: &flow, accept: &accept, dial: &dial };
-        let places = Places::new(Arc::new(()));
+        let places = DataPlaces::new(Arc::new(()));
         DataConnections::new(&relay, &tunnel, (&legs, watch::channel(Pass::Done).1), places, |_| {
             panic!("no flow begins")
         })

@@ -257,7 +257,7 @@ pub(super) fn register(listener: Socket) -> Result<Listener, String> {
 #[cfg(test)]
 mod tests {
     use super::super::commands::Pass;
-    use super::super::places::Places;
+    use super::super::places::DataPlaces;
     use super::super::ports;
     use super::*;
     use longhaul_config::Tunnel;
@@ -269,7 +269,7 @@ mod tests {
     fn data_listener(
         relay: &Arc<Relay>,
         tunnel: &Arc<ServedTunnel>,
-        places: &Arc<Places>,
+        places: &Arc<DataPlaces>,
         side: Side,
     ) -> (DataListener, SocketAddr, Prepared) {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -301,7 +301,7 @@ mod tests {
     async fn a_listener_to_which_nobody_comes_is_closed_and_gives_its_place_back() {
         let relay = Relay::new(1000);
         let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
-        let places = Places::new(tunnel.clone());
+        let places = DataPlaces::new(tunnel.clone());
         let [listeners, unused] = [&tunnel.counters.ftp_listeners_now, &tunnel.counters.ftp_unused];
         for (number, side, seconds) in [(1, Side::Client, 60), (2, Side::Server, 600)] {
             let (data_listener, address, prepared) = data_listener(&relay, &tunnel, &places, side);
@@ -319,7 +319,7 @@ mod tests {
         let relay = Relay::new(1000);
         let tunnel = relay.tunnels.open(Arc::new(Tunnel::new("a", ([127, 0, 0, 1], 0).into(), Vec::new())));
         for (side, unused) in [(Side::Server, 0), (Side::Client, 1)] {
-            let (data_listener, _, prepared) = data_listener(&relay, &tunnel, &Places::new(tunnel.clone()), side);
+            let (data_listener, _, prepared) = data_listener(&relay, &tunnel, &DataPlaces::new(tunnel.clone()), side);
             drop(data_listener.serve(prepared, watch::channel(false).1));
             assert_eq!(tunnel.counters.ftp_unused.load(Relaxed), unused);
             assert_eq!(tunnel.counters.ftp_listeners_now.load(Relaxed), 0);

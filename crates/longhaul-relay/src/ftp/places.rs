@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// The places for the data connections of one control connection.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct DataPlaces {
     /// The permit of the control connection. Given back when the control connection and all its data connections are over.
     _permit: Arc<dyn Any + Send + Sync>,
     /// Number of places that data connections have.
@@ -21,20 +21,20 @@ pub(super) struct Places {
 /// The right to one data connection. Dropping it gives it back. Holds the control connection's permit.
 #[derive(Debug)]
 pub(crate) struct DataPlace {
-    places: Arc<Places>,
+    places: Arc<DataPlaces>,
 }
 
-impl Places {
+impl DataPlaces {
     /// Returns the places of a new control connection that has `permit`.
-    pub(super) fn new(permit: Arc<impl Any + Send + Sync>) -> Arc<Places> {
-        Arc::new(Places { _permit: permit, taken: Mutex::default(), freed: Notify::new() })
+    pub(super) fn new(permit: Arc<impl Any + Send + Sync>) -> Arc<DataPlaces> {
+        Arc::new(DataPlaces { _permit: permit, taken: Mutex::default(), freed: Notify::new() })
     }
 
     /// Takes one place.
     ///
     /// # Errors
     /// All places are taken. The text goes to the client.
-    pub(super) fn one(self: &Arc<Places>) -> Result<DataPlace, String> {
+    pub(super) fn one(self: &Arc<DataPlaces>) -> Result<DataPlace, String> {
         let mut taken = lock(&self.taken);
         if *taken >= usize::from(DATA_CONNECTIONS) {
             return Err(format!("{DATA_CONNECTIONS} data connections are open already"));
@@ -89,7 +89,7 @@ mod tests {
         let all = relay.max_flows();
         // Bounded, so that broken code fails instead of hanging.
         let permits = std::iter::from_fn(|| tunnel.try_enter().ok()).take(all);
-        let mut controls: Vec<_> = permits.map(|permit| Places::new(Arc::new(permit))).collect();
+        let mut controls: Vec<_> = permits.map(|permit| DataPlaces::new(Arc::new(permit))).collect();
         assert_eq!(controls.len(), all / 3, "a control connection needs three permits");
         let full: Vec<_> = controls.iter().map(|places| [places.one().unwrap(), places.one().unwrap()]).collect();
         assert_eq!(controls[0].one().unwrap_err(), "2 data connections are open already");
@@ -116,7 +116,7 @@ mod tests {
             (Source::from(IpAddr::from([192, 0, 2, 1])), Limits { max_flows: Some(1), ..Limits::default() });
         let (mut first, mut second) = (tunnel.try_enter().unwrap(), tunnel.try_enter().unwrap());
         first.note_source(source, limits).unwrap();
-        let places = Places::new(Arc::new(first));
+        let places = DataPlaces::new(Arc::new(first));
         let data = [places.one().unwrap(), places.one().unwrap()];
         drop(places);
         for place in data {

@@ -11,11 +11,11 @@ use std::time::Instant;
 
 /// The places of a tunnel that do not answer.
 #[derive(Debug, Default)]
-pub(crate) struct Stalled(Mutex<Places>);
+pub(crate) struct Stalled(Mutex<SilentPlaces>);
 
 /// Those places, each with the time since which it does not answer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct SilentPlaces {
     /// The clients whose flows carry bytes, if none of them answers. Shared, because a copy is made for each dial.
     pub(crate) clients: Option<(Instant, Arc<BTreeSet<IpAddr>>)>,
     /// The next hops that answer none of their flows that carry bytes.
@@ -38,12 +38,12 @@ pub(crate) struct Outages {
 
 impl Stalled {
     /// Replaces them.
-    pub(crate) fn set(&self, places: Places) {
+    pub(crate) fn set(&self, places: SilentPlaces) {
         *lock(&self.0) = places;
     }
 
     /// Returns them. Allocates only if a next hop does not answer.
-    pub(crate) fn get(&self) -> Places {
+    pub(crate) fn get(&self) -> SilentPlaces {
         lock(&self.0).clone()
     }
 }
@@ -75,10 +75,10 @@ impl Outages {
     }
 
     /// Returns the places that do not answer.
-    pub(crate) fn places(&self, now: Instant) -> Places {
+    pub(crate) fn places(&self, now: Instant) -> SilentPlaces {
         let clients = self.clients.as_ref().and_then(|(outage, clients)| Some((outage.since(now)?, clients.clone())));
         let hops = self.hops.iter().filter_map(|(key, outage)| Some((*key, outage.since(now)?)));
-        Places { clients: clients.map(|(since, clients)| (since, Arc::new(clients))), hops: hops.collect() }
+        SilentPlaces { clients: clients.map(|(since, clients)| (since, Arc::new(clients))), hops: hops.collect() }
     }
 
     fn of(&self, place: TunnelPlace) -> Option<Outage> {

@@ -46,42 +46,6 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Whether a probe may be passed on now, with `hops` to go. The daemon's own probes are not limited.
-fn may_pass_on(relay: &Relay, flow: &Arc<Flow>, hops: u8) -> bool {
-    flow.client.is_own() || relay.probes.may_pass_on(Source::from(flow.client.address().ip()), flow, hops)
-}
-
-/// Course of a probe at a relay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
-    /// Answers it.
-    Answer,
-    /// Passes it on, with so many hops to go.
-    PassOn(u8),
-    /// Refuses to pass it on.
-    Refuse,
-}
-
-fn course(tunnel: &Tunnel, preface: &Preface, is_from_here: impl FnOnce() -> bool) -> Course {
-    match (preface.hops, tunnel.verify_hops) {
-        (0, _) | (_, Some(0)) => Course::Answer,
-        (hops, Some(follow)) => Course::PassOn(hops.min(follow) - 1),
-        (_, None) if is_from_here() => Course::PassOn(0),
-        (_, None) => Course::Refuse,
-    }
-}
-
-/// Whether the client of `flow` is this host. A proxy on this host speaks for any client, so a client that a proxy has named
-/// is never this host.
-fn is_from_here(relay: &Relay, flow: &Flow, accept: &Stream) -> bool {
-    if flow.proxy().is_some() {
-        return false;
-    }
-    // Not always the address that the client connected to: a connection to a secondary address comes from the primary one.
-    let peer = SockRef::from(accept).peer_addr().ok().and_then(|peer| peer.as_socket());
-    peer.is_some_and(|peer| relay.tunnels.loop_guard.here.has(peer) == Ok(true))
-}
-
 /// Answer to a preface.
 pub(crate) enum Answered {
     /// Its flow ends.
@@ -113,7 +77,7 @@ async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
     let Legs { relay, flow, accept, dial } = *legs;
     let admitted = match course(legs.tunnel(), preface, || is_from_here(relay, flow, accept)) {
         Course::PassOn(hops) if proof::wanted(relay, flow).is_some() => {
-            admit_to_pass_on(relay, flow, accept, preface).await.map(|()| hops)
+            admit(relay, flow, accept, preface, || may_pass_on(relay, flow, hops).then_some(hops)).await
         }
         Course::PassOn(hops) if may_pass_on(relay, flow, hops) => {
             flow.counters.count(|counters| &counters.probes);
@@ -136,22 +100,28 @@ async fn answer_probe(legs: &Legs<'_>, preface: &Preface) -> Answered {
     Answered::Ended(end_dial_leg(legs, ready(how)).await)
 }
 
-/// Waits until the prober has proved the key, and counts its probe if one more may be passed on now. Otherwise tells the
-/// prober why not.
+/// Waits until the prober has proved the key, and counts its probe if it gets a `place`, which it returns. Otherwise tells the prober why
+/// not.
 ///
 /// # Errors
-/// It may not be passed on. The flow ends this way.
-async fn admit_to_pass_on(relay: &Relay, flow: &Arc<Flow>, accept: &Stream, preface: &Preface) -> Result<(), How> {
+/// The key is not proved, or there is no place. The flow ends this way.
+async fn admit<T>(
+    relay: &Relay,
+    flow: &Flow,
+    accept: &Stream,
+    preface: &Preface,
+    place: impl FnOnce() -> Option<T>,
+) -> Result<T, How> {
     if let Err(why) = proof::ask(relay, flow, accept, preface).await {
         return Err(refuse_unproven(relay, flow, accept, preface, why).await);
     }
-    if !may_pass_on(relay, flow, preface.hops.saturating_sub(1)) {
+    let Some(place) = place() else {
         refused(relay, flow, TOO_MANY);
         let _ = timeout(ANSWER_TIME, converse(accept, report(flow, preface, None, Next::Busy), None)).await;
         return Err(How::ProbeRefused);
-    }
+    };
     flow.counters.count(|counters| &counters.probes);
-    Ok(())
+    Ok(place)
 }
 
 /// Tells the prober that it has not proved the key, and nothing else.
@@ -201,8 +171,12 @@ pub(crate) async fn tell_dial_failed(
     preface: &Preface,
     failed: Unanswered,
 ) {
+    let place = || match course(&flow.tunnel, preface, || is_from_here(relay, flow, accept)) {
+        Course::PassOn(hops) => may_pass_on(relay, flow, hops).then_some(None),
+        Course::Answer | Course::Refuse => place_to_answer(relay, flow),
+    };
     let telling = async {
-        if admit_to_pass_on(relay, flow, accept, preface).await.is_ok() {
+        if let Ok(_place) = admit(relay, flow, accept, preface, place).await {
             let dial = dial_of(&flow.tunnel, &failed).await;
             let report = Report { dial, why: failed.why, ..report(flow, preface, None, Next::DialFailed) };
             let _ = converse(accept, report, None).await;
@@ -220,16 +194,53 @@ pub(crate) async fn tell_reset(legs: &Legs<'_>) {
     let Legs { relay, flow, accept, dial } = *legs;
     let telling = async {
         let Some(preface) = take_probe(flow, accept).await else { return };
-        if !matches!(course(legs.tunnel(), &preface, || is_from_here(relay, flow, accept)), Course::PassOn(_)) {
+        let Course::PassOn(hops) = course(legs.tunnel(), &preface, || is_from_here(relay, flow, accept)) else {
             answer_as_last(relay, flow, accept, Some(dial), &preface).await;
             return;
-        }
-        if admit_to_pass_on(relay, flow, accept, &preface).await.is_ok() {
+        };
+        let place = || may_pass_on(relay, flow, hops).then_some(());
+        if admit(relay, flow, accept, &preface, place).await.is_ok() {
             // The end of the connection after this report says the rest.
             let _ = converse(accept, report(flow, &preface, Some(dial), Next::PassedOn), None).await;
         }
     };
     let _ = timeout(ANSWER_TIME, telling).await;
+}
+
+/// Whether a probe may be passed on now, with `hops` to go. The daemon's own probes are not limited.
+fn may_pass_on(relay: &Relay, flow: &Arc<Flow>, hops: u8) -> bool {
+    flow.client.is_own() || relay.probes.may_pass_on(Source::from(flow.client.address().ip()), flow, hops)
+}
+
+/// Course of a probe at a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// Answers it.
+    Answer,
+    /// Passes it on, with so many hops to go.
+    PassOn(u8),
+    /// Refuses to pass it on.
+    Refuse,
+}
+
+fn course(tunnel: &Tunnel, preface: &Preface, is_from_here: impl FnOnce() -> bool) -> Course {
+    match (preface.hops, tunnel.verify_hops) {
+        (0, _) | (_, Some(0)) => Course::Answer,
+        (hops, Some(follow)) => Course::PassOn(hops.min(follow) - 1),
+        (_, None) if is_from_here() => Course::PassOn(0),
+        (_, None) => Course::Refuse,
+    }
+}
+
+/// Whether the client of `flow` is this host. A proxy on this host speaks for any client, so a client that a proxy has named
+/// is never this host.
+fn is_from_here(relay: &Relay, flow: &Flow, accept: &Stream) -> bool {
+    if flow.proxy().is_some() {
+        return false;
+    }
+    // Not always the address that the client connected to: a connection to a secondary address comes from the primary one.
+    let peer = SockRef::from(accept).peer_addr().ok().and_then(|peer| peer.as_socket());
+    peer.is_some_and(|peer| relay.tunnels.loop_guard.here.has(peer) == Ok(true))
 }
 
 /// Returns how a report tells that a dial `failed`.
@@ -308,10 +319,8 @@ fn admit_to_answer<'a>(
     preface: &Preface,
 ) -> (Next, Option<ProbePlace<'a>>) {
     let (next, place) = match course(&flow.tunnel, preface, || is_from_here(relay, flow, accept)) {
-        // The daemon's own probes need no place, so that strangers cannot keep them out.
-        Course::Answer if flow.client.is_own() => (Next::Echo, None),
-        Course::Answer => match relay.probes.begin(Source::from(flow.client.address().ip())) {
-            Some(place) => (Next::Echo, Some(place)),
+        Course::Answer => match place_to_answer(relay, flow) {
+            Some(place) => (Next::Echo, place),
             None => (Next::Busy, None),
         },
         // It comes here only if it may not be passed on now.
@@ -327,6 +336,15 @@ fn admit_to_answer<'a>(
         _ => refused(relay, flow, "verify_hops does not allow it to be passed on"),
     }
     (next, place)
+}
+
+/// Returns the place of a probe that is answered here. `None`: there is none now. The daemon's own probes need none, so that strangers
+/// cannot keep them out.
+fn place_to_answer<'a>(relay: &'a Relay, flow: &Flow) -> Option<Option<ProbePlace<'a>>> {
+    match flow.client.is_own() {
+        true => Some(None),
+        false => relay.probes.begin(Source::from(flow.client.address().ip())).map(Some),
+    }
 }
 
 /// Waits until the probe has lost its `place`. One without a place loses none.
@@ -476,17 +494,17 @@ mod tests {
         (client, flow::run(relay, tunnel, accept, peer, ()))
     }
 
-    /// A client, its flow and the connection to the next hop, while the clock stands still.
-    struct Still {
+    /// A client and its flow, while the clock stands still. Then no wait of the flow ends by time.
+    struct Stopped {
         client: TcpStream,
         flow: JoinHandle<()>,
-        hop: std::net::TcpStream,
         done: Sender<()>,
         still: JoinHandle<()>,
     }
 
-    impl Still {
-        async fn begin() -> Still {
+    impl Stopped {
+        /// Also returns the connection to the next hop.
+        async fn begin() -> (Stopped, std::net::TcpStream) {
             let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             // accept(2) obeys SO_RCVTIMEO, too (socket(7)).
             SockRef::from(&server).set_read_timeout(Some(BOUND)).unwrap();
@@ -495,35 +513,46 @@ mod tests {
             let (done, still) = stand_still();
             let flow = tokio::spawn(flow);
             tokio::task::yield_now().await;
-            Still { client, flow, hop: server.accept().unwrap().0, done, still }
+            (Stopped { client, flow, done, still }, server.accept().unwrap().0)
+        }
+
+        /// Lets the clock move, ends the client, and waits until its flow has ended.
+        async fn end(self) {
+            drop((self.client, self.done));
+            self.still.await.unwrap();
+            soon(self.flow).await.unwrap();
+            tokio::time::resume();
         }
     }
 
-    /// The clock stands still, so a FIN that waited would never come.
+    /// Lets the flow see what has come.
+    async fn let_look() {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// A FIN that waited would never come.
     #[tokio::test]
     async fn a_fin_behind_bytes_does_not_wait_for_a_preface() {
-        let Still { mut client, flow, mut hop, done, still } = Still::begin().await;
+        let (mut stopped, mut hop) = Stopped::begin().await;
         std::io::Write::write_all(&mut hop, b"greeted").unwrap();
         drop(hop);
         let mut got = Vec::new();
-        soon(client.read_to_end(&mut got)).await.unwrap();
+        soon(stopped.client.read_to_end(&mut got)).await.unwrap();
         assert_eq!(got, b"greeted");
-        drop((client, done));
-        still.await.unwrap();
-        soon(flow).await.unwrap();
+        stopped.end().await;
     }
 
-    /// The clock stands still while a blocking task runs, so that the preface comes in time on any machine.
+    /// The preface comes in time on any machine.
     #[tokio::test]
     async fn a_prober_hears_of_a_next_hop_that_ends_before_the_preface_comes() {
         for linger in [None, Some(Duration::ZERO)] {
-            let Still { mut client, flow, hop: ends, done, still } = Still::begin().await;
-            SockRef::from(&ends).set_linger(linger).unwrap();
-            drop(ends);
-            for _ in 0..10 {
-                // The flow sees the end.
-                tokio::task::yield_now().await;
-            }
+            let (mut stopped, hop) = Stopped::begin().await;
+            SockRef::from(&hop).set_linger(linger).unwrap();
+            drop(hop);
+            let_look().await;
+            let client = &mut stopped.client;
             soon(client.write_all(&Preface { hops: 1, echo_bytes: 1024, nonce: [7; 16] }.bytes())).await.unwrap();
             let mut got = Vec::new();
             let read = soon(client.read_to_end(&mut got)).await;
@@ -532,27 +561,21 @@ mod tests {
             let found: Vec<_> = got.iter().filter_map(|byte| frames.take(*byte).unwrap()).collect();
             let [Frame::Report(report)] = &found[..] else { panic!("{found:?} {linger:?}") };
             assert_eq!((report.nonce, report.next), ([7; 16], Next::PassedOn));
-            drop((client, done));
-            still.await.unwrap();
-            soon(flow).await.unwrap();
-            tokio::time::resume();
+            stopped.end().await;
         }
     }
 
-    /// The first byte is that of a preface, and is held back; so is the FIN. The reset ends both.
+    /// The first byte is that of a preface, and is held back; so is the FIN. The reset lets it pass.
     #[tokio::test]
     async fn a_next_hop_that_ends_and_resets_while_bytes_are_held_back_ends_the_flow() {
-        let (server, began) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Instant::now());
-        let (mut client, flow) = flow_to(server.local_addr().unwrap()).await;
-        let flow = tokio::spawn(flow);
-        let mut hop = soon(server.accept()).await.unwrap().0;
-        soon(client.write_all(&[0xfd])).await.unwrap();
-        soon(hop.shutdown()).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        let (mut stopped, hop) = Stopped::begin().await;
+        soon(stopped.client.write_all(&[0xfd])).await.unwrap();
+        hop.shutdown(Shutdown::Write).unwrap();
+        let_look().await;
         SockRef::from(&hop).set_linger(Some(Duration::ZERO)).unwrap();
         drop(hop);
-        soon(flow).await.unwrap();
-        assert!(began.elapsed() < Duration::from_secs(20), "it waited for the end of patience");
+        assert_eq!(soon(stopped.client.read(&mut [0])).await.unwrap(), 0);
+        stopped.end().await;
     }
 
     /// A preface never goes to a final host by the will of another host.

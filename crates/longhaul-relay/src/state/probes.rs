@@ -39,13 +39,15 @@ struct Used {
     places: Places<Arc<Notify>>,
     /// The probes that were passed on, and their places.
     passed_on: Vec<PassedOn>,
+    /// Each with its flow, by which `passed_on` finds the one that gave way.
     places_of_passed_on: Places<Weak<Flow>>,
 }
 
 /// A probe that was passed on. It has a place until its flow ends, or is too slow for it, or the next relay does not answer in time.
 #[derive(Debug)]
 struct PassedOn {
-    number: u64,
+    /// Number of its place.
+    place: u64,
     flow: Weak<Flow>,
     /// Number of the prober's bytes at the last look.
     seen: u64,
@@ -94,7 +96,7 @@ impl Probes {
         let (flow, seen) = (Arc::downgrade(flow), flow.carried(Leg::Accept));
         let Some(Place { number, gave_way }) = places.take(source, now, flow.clone()) else { return false };
         passed_on.retain(|passed| !gave_way.as_ref().is_some_and(|gone| gone.ptr_eq(&passed.flow)));
-        passed_on.push(PassedOn { number, flow, seen });
+        passed_on.push(PassedOn { place: number, flow, seen });
         true
     }
 
@@ -141,11 +143,11 @@ impl PassedOn {
     /// not answer it, or the flow has ended.
     fn look(&mut self, places: &mut Places<Weak<Flow>>, now: Instant) -> bool {
         let Some(flow) = self.flow.upgrade().filter(|flow| holds_a_place(flow, now)) else {
-            places.free(self.number);
+            places.free(self.place);
             return false;
         };
         let carried = flow.carried(Leg::Accept);
-        places.sent(self.number, carried.saturating_sub(self.seen) as usize, now);
+        places.sent(self.place, carried.saturating_sub(self.seen) as usize, now);
         self.seen = carried;
         true
     }

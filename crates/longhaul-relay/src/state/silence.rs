@@ -13,7 +13,7 @@ use crate::leg::stream::Stream;
 use crate::live::counters::Counters;
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;
-use crate::live::stalled::{Outages, Places, TunnelPlace};
+use crate::live::stalled::{Outages, SilentPlaces, TunnelPlace};
 use longhaul_config::options::{Leg, LegOptions, Setting, Value, key};
 use longhaul_core::silence::{ACTIVE, Check, Keepalive, LegLook, MIN_AGE, PATIENCE, RARE_AFTER, Silence, rare};
 use longhaul_core::stall::{Answer, Answers};
@@ -170,7 +170,7 @@ impl Sweeper {
             counters.stalled.set(places);
         }
         let is_over = |(counters, _): &&(Arc<Counters>, _)| of_tunnel(&self.outages, counters).is_none();
-        before.iter().filter(is_over).for_each(|(counters, _)| counters.stalled.set(Places::default()));
+        before.iter().filter(is_over).for_each(|(counters, _)| counters.stalled.set(SilentPlaces::default()));
         // The log tells an outage at once, and not only when it looks at all tunnels.
         if std::mem::replace(&mut self.silent, silent) < silent {
             self.began.notify_one();
@@ -503,7 +503,7 @@ mod tests {
         let start = Instant::now();
         let mut at = |seconds| {
             sweeper.sweep(start + Duration::from_secs(seconds));
-            let Places { clients, hops } = counters.stalled.get();
+            let SilentPlaces { clients, hops } = counters.stalled.get();
             let since = |then: Instant| (then - start).as_secs();
             let of = |port| hops.iter().find(|(key, _)| *key == hop(port).member().key).map(|(_, last)| since(*last));
             (clients.map(|(last, _)| since(last)), of(1), of(2))

@@ -511,6 +511,21 @@ fn a_prober_over_the_limit_is_told_so_although_the_dial_has_failed() {
     assert_eq!((&counters["probes"], &counters["probes_refused"]), (&(COUNT - busy).into(), &busy.into()));
 }
 
+/// The last relay answers them itself, so they cost no more than others.
+#[test]
+fn as_many_probers_hear_of_a_failed_dial_as_have_places() {
+    const OF_A_SOURCE: usize = 16;
+    let nobody = Port::reserve("127.0.0.1");
+    let Hop { relay, port } = Hop::new(&[nobody.address()], &["--verify-hops", "0"]);
+    // While the relay is stopped, all prefaces arrive.
+    relay.stop();
+    let probes: Vec<_> = (0..OF_A_SOURCE).map(|_| send(port.address(), &preface(0).bytes())).collect();
+    relay.signal("CONT");
+    for probe in &probes {
+        assert_eq!(report(probe).next, Next::DialFailed);
+    }
+}
+
 /// A prober that sends no payload keeps its place only until somebody else wants it.
 #[test]
 fn probes_at_the_same_time_are_bounded_and_idle_ones_keep_nobody_out() {
