@@ -71,6 +71,17 @@ pub enum Full {
     Permits,
 }
 
+impl Full {
+    /// Returns the reason in words.
+    pub fn why(self) -> &'static str {
+        match self {
+            Full::MaxFlows => "the tunnel has its `max_flows`",
+            Full::AllFlows => "all tunnels together have the `max_flows` of the process",
+            Full::Permits => "no descriptors are left for another flow",
+        }
+    }
+}
+
 /// Returns the number of flows that each of `tunnels` tunnels can always have when there are `all` permits: 16, or an
 /// equal share of half the permits.
 fn reserve(all: usize, tunnels: usize) -> usize {

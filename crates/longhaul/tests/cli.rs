@@ -195,10 +195,12 @@ fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
         "tunnel a: to = nosuch.invalid: cannot be resolved now: ",
         "; flows of a fail until it resolves; ",
         "admin.listen = 192.0.2.79: no interface has this address, so the daemon does not start; ",
-        "key file /nonexistent.key: No such file or directory (os error 2); the daemon does not start",
+        "key file /nonexistent.key: No such file or directory (os error 2); write it, or leave `key_file` out; the daemon does not start",
     ] {
         assert!(stderr.contains(part), "{part:?} is not in:\n{stderr}");
     }
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.ends_with(": the daemon will NOT start on this machine\n"), "{shown}");
 }
 
 #[test]

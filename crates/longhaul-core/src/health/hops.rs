@@ -24,8 +24,8 @@ struct HopRule {
 
 /// The problem of one next hop.
 struct HopProblem {
-    /// Writes what shows it.
-    write: fn(&HopFacts) -> String,
+    /// Writes what shows it, with ages as `Ago` writes them.
+    write: fn(&HopFacts, Ago) -> String,
     /// The question or the command that helps the operator. `None` if the cause has to be known first.
     remedy: Option<&'static str>,
     /// Whether the relay writes a line of its own into the log when it begins and when it ends.
@@ -34,13 +34,20 @@ struct HopProblem {
     fault: Fault,
 }
 
+/// Writes an age, after a blank. A line of the log has none, because it may be read much later.
+type Ago = fn(Duration) -> String;
+
+const AGO: Ago = |time| format!(" {} ago", age(time.as_secs_f64()));
+
+const NO_AGE: Ago = |_| String::new();
+
 /// The rules. Of those that apply to a hop, the first one with a problem writes it, and the first one with few words writes these.
 const HOP_RULES: &[HopRule] = &[
     HopRule {
         health: Health::Broken,
         applies: |hop| is(hop, Availability::Down).then_some(hop.choice.age),
         problem: Some(HopProblem {
-            write: |hop| format!("{} is down by its checks{}", hop.next_hop, last_failure(hop)),
+            write: |hop, ago| format!("{} is down by its checks{}", hop.next_hop, last_failure(hop, ago)),
             remedy: None,
             has_line: true,
             fault: Fault::NotReached,
@@ -51,7 +58,7 @@ const HOP_RULES: &[HopRule] = &[
         health: Health::Doubtful,
         applies: |hop| is(hop, Availability::Ejected).then(|| failing_for(hop)),
         problem: Some(HopProblem {
-            write: |hop| format!("{} is ejected: {}", hop.next_hop, failed_dials(hop)),
+            write: |hop, ago| format!("{} is ejected: {}", hop.next_hop, failed_dials(hop, ago)),
             remedy: None,
             has_line: true,
             fault: Fault::NotReached,
@@ -62,7 +69,7 @@ const HOP_RULES: &[HopRule] = &[
         health: Health::Doubtful,
         applies: |hop| (hop.choice.failures >= EJECT_AFTER).then(|| failing_for(hop)),
         problem: Some(HopProblem {
-            write: |hop| format!("{}: {}", hop.next_hop, failed_dials(hop)),
+            write: |hop, ago| format!("{}: {}", hop.next_hop, failed_dials(hop, ago)),
             remedy: None,
             has_line: false,
             fault: Fault::NotReached,
@@ -74,7 +81,7 @@ const HOP_RULES: &[HopRule] = &[
         health: Health::Doubtful,
         applies: |hop| hop.choice.stalled_for,
         problem: Some(HopProblem {
-            write: |hop| format!("{} does not answer flows that carry bytes", hop.next_hop),
+            write: |hop, _| format!("{} does not answer flows that carry bytes", hop.next_hop),
             remedy: Some(IS_PATH_WHOLE),
             has_line: false,
             fault: Fault::NotReached,
@@ -93,12 +100,12 @@ const HOP_RULES: &[HopRule] = &[
         health: Health::Doubtful,
         applies: |hop| Some(resets(hop)?.age),
         problem: Some(HopProblem {
-            write: |hop| format!("{} {}", hop.next_hop, resets_flows(hop)),
+            write: |hop, ago| format!("{} {}", hop.next_hop, resets_flows(hop, ago)),
             remedy: Some(WHY_IN_ITS_LOG),
             has_line: false,
             fault: Fault::Resets,
         }),
-        short: Some(resets_flows),
+        short: Some(|hop| resets_flows(hop, AGO)),
     },
     HopRule {
         health: Health::Broken,
@@ -139,7 +146,7 @@ pub(super) fn single(tunnel: &TunnelFacts<'_>, at: At) -> Vec<Problem> {
     let hops = tunnel.hops;
     if !hops.is_empty() && hops.iter().all(|hop| is(hop, Availability::Down)) {
         let since_last = hops.iter().map(|hop| hop.choice.age).min().unwrap_or_default();
-        let names = some_of(hops.iter().map(|hop| format!("{}{}", hop.next_hop, last_failure(hop))));
+        let names = some_of(hops.iter().map(|hop| format!("{}{}", hop.next_hop, last_failure(hop, AGO))));
         let evidence = format!("every next hop is down by its checks: {names}");
         return vec![Problem::new(Stage::NextHop, Health::Broken, at.before(since_last), evidence)];
     }
@@ -150,9 +157,9 @@ pub(super) fn single(tunnel: &TunnelFacts<'_>, at: At) -> Vec<Problem> {
     let of_hop = |hop| {
         let told = |rule: &'static HopRule| Some((rule.health, (rule.applies)(hop)?, rule.problem.as_ref()?));
         let (health, age, HopProblem { write, remedy, has_line, fault }) = HOP_RULES.iter().find_map(told)?;
-        let problem = Problem::new(Stage::NextHop, health.min(worst), at.before(age), write(hop));
+        let problem = Problem::new(Stage::NextHop, health.min(worst), at.before(age), write(hop, AGO));
         let told_after = (!has_line).then(|| tunnel.found_within());
-        let party = Some(Party { name: hop.next_hop.clone(), fault: *fault, told_after });
+        let party = Some(Party { name: hop.next_hop.clone(), fault: *fault, told_after, told: write(hop, NO_AGE) });
         Some(Problem { remedy: remedy.map(Into::into), party, ..problem })
     };
     hops.iter().filter_map(of_hop).collect()
@@ -232,8 +239,8 @@ fn failing_for(hop: &HopFacts) -> Duration {
     hop.choice.failing_for.unwrap_or(hop.choice.age)
 }
 
-fn failed_dials(hop: &HopFacts) -> String {
-    format!("its last {} dials failed{}", hop.choice.failures, last_failure(hop))
+fn failed_dials(hop: &HopFacts, ago: Ago) -> String {
+    format!("its last {} dials failed{}", hop.choice.failures, last_failure(hop, ago))
 }
 
 /// Returns how and when the last dial or check of `hop` failed, and for how long none was good. A single failed dial has no duration.
@@ -255,9 +262,10 @@ fn resets(hop: &HopFacts) -> Option<Resets> {
     hop.choice.resets.filter(Resets::are_many).filter(|_| hop.looped_for.is_none())
 }
 
-fn resets_flows(hop: &HopFacts) -> String {
+fn resets_flows(hop: &HopFacts, ago: Ago) -> String {
     let Some(Resets { count, last, .. }) = resets(hop) else { return String::new() };
-    format!("reset the last {count} flows before it sent a byte, the last one {} ago", age(last.as_secs_f64()))
+    let last = Some(ago(last)).filter(|last| !last.is_empty()).map(|last| format!(", the last one{last}"));
+    format!("reset the last {count} flows before it sent a byte{}", last.unwrap_or_default())
 }
 
 fn stalled_for(hop: &HopFacts) -> String {
@@ -265,8 +273,8 @@ fn stalled_for(hop: &HopFacts) -> String {
 }
 
 /// Returns why the last dial or check of `hop` failed, and its age, after a blank: ` (refused 3s ago)`. Empty if none has.
-fn last_failure(hop: &HopFacts) -> String {
-    let told = |Noted { why, age: time }: &Noted| format!(" ({why} {} ago)", age(time.as_secs_f64()));
+fn last_failure(hop: &HopFacts, ago: Ago) -> String {
+    let told = |Noted { why, age }: &Noted| format!(" ({why}{})", ago(*age));
     hop.last_failure.as_ref().map(told).unwrap_or_default()
 }
 

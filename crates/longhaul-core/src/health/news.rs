@@ -43,10 +43,11 @@ impl News {
     pub fn look(&mut self, problems: &[Problem], at: At, now: Instant) -> Vec<NewsLine> {
         let mut lines = Vec::new();
         for problem in problems {
-            let Some(Party { told_after: Some(told_after), .. }) = &problem.party else { continue };
+            let Some(Party { told_after: Some(told_after), told, .. }) = &problem.party else { continue };
+            let to_tell = || Problem { evidence: told.clone(), ..problem.clone() };
             let known = self.0.iter().position(|watched| watched.is_of(problem));
             let index = known.unwrap_or_else(|| {
-                let (problem, lasted, is_told, is_others) = (problem.clone(), Duration::ZERO, false, false);
+                let (problem, lasted, is_told, is_others) = (to_tell(), Duration::ZERO, false, false);
                 self.0.push(Watched { problem, since: now, seen: now, lasted, is_told, is_others });
                 self.0.len() - 1
             });
@@ -58,8 +59,8 @@ impl News {
             if is_broken(problems, problem) {
                 (watched.since, watched.is_others) = (now, true);
             } else if now.saturating_duration_since(watched.since) >= *told_after {
-                (watched.problem, watched.is_told) = (problem.clone(), true);
-                lines.push(NewsLine::Found(problem.clone(), None));
+                (watched.problem, watched.is_told) = (to_tell(), true);
+                lines.push(NewsLine::Found(watched.problem.clone(), None));
             }
         }
         self.0.retain_mut(|watched| {
@@ -132,9 +133,9 @@ mod tests {
     /// Returns the problem of a hop that began at 100 s.
     fn problem(told_after: Option<u64>) -> Problem {
         let told_after = told_after.map(Duration::from_secs);
-        let party = Some(Party { name: "a:1".into(), fault: Fault::NotReached, told_after });
+        let party = Some(Party { name: "a:1".into(), fault: Fault::NotReached, told_after, told: "a:1 fails".into() });
         let since = SystemTime::UNIX_EPOCH + 100 * SECOND;
-        let problem = Problem::new(Stage::NextHop, Health::Doubtful, since, "a:1 fails".into());
+        let problem = Problem::new(Stage::NextHop, Health::Doubtful, since, "a:1 fails 3s ago".into());
         Problem { tunnel: Some("t".into()), party, ..problem }
     }
 

@@ -65,6 +65,8 @@ pub struct Party {
     pub fault: Fault,
     /// Time after which the log [tells](super::News) the problem. `None` if the relay writes lines of its own about it.
     pub told_after: Option<Duration>,
+    /// The evidence as the log tells it: without ages.
+    pub told: String,
 }
 
 /// How a party fails.

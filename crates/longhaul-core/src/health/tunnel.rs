@@ -82,7 +82,12 @@ fn stalled_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
     };
     let evidence = format!("{who} not answer flows that carry bytes");
     // Neither probes nor checks go to clients.
-    let party = Some(Party { name: "clients".into(), fault: Fault::NotReached, told_after: Some(Duration::ZERO) });
+    let party = Some(Party {
+        name: "clients".into(),
+        fault: Fault::NotReached,
+        told_after: Some(Duration::ZERO),
+        told: evidence.clone(),
+    });
     let problem = Problem::new(Stage::Clients, Health::Failing, since, evidence);
     Some(Problem { party, ..problem.with(hops::IS_PATH_WHOLE) })
 }
@@ -90,15 +95,19 @@ fn stalled_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
 /// Returns the problem of clients that wait, because the tunnel may not have another flow. They are served when a flow ends.
 fn waiting_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
     let Wait { full, since } = tunnel.waiting?;
-    let (limit, remedy) = match full {
-        Full::MaxFlows => ("the tunnel has its `max_flows`", "raise it"),
-        Full::AllFlows => ("all tunnels together have the `max_flows` of the process", "raise it"),
-        Full::Permits => ("no descriptors are left for another flow", "raise LimitNOFILE="),
+    let remedy = match full {
+        Full::MaxFlows | Full::AllFlows => "raise it",
+        Full::Permits => "raise LimitNOFILE=",
     };
-    let evidence = format!("connections wait in the listen queue: {limit}");
+    let evidence = format!("connections wait in the listen queue: {}", full.why());
     let remedy = format!("{remedy}, or wait until flows end");
     // A tunnel may be full for a moment again and again.
-    let party = Some(Party { name: "listen queue".into(), fault: Fault::Waits, told_after: Some(WAIT_TOLD_AFTER) });
+    let party = Some(Party {
+        name: "listen queue".into(),
+        fault: Fault::Waits,
+        told_after: Some(WAIT_TOLD_AFTER),
+        told: evidence.clone(),
+    });
     let problem = Problem::new(Stage::Resources, Health::Stalled, since, evidence);
     Some(Problem { party, ..problem.with(remedy) })
 }

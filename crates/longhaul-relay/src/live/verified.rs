@@ -82,11 +82,12 @@ impl History {
     }
 
     /// Records a hindrance. The results stay as they are. Returns whether it is new: there was none before, or only that of the
-    /// address.
+    /// address, or another one. Digits make no other one: a time or a port changes with each probe.
     pub(crate) fn hindered(&self, why: String) -> bool {
         let facts = &mut self.view_mut().facts;
-        let before = std::mem::replace(&mut facts.address, Whereabouts::Here);
-        facts.hindrance.replace(why).is_none() || before != Whereabouts::Here
+        let is_known = facts.hindrance.as_ref().is_some_and(|known| without_digits(known).eq(without_digits(&why)));
+        facts.hindrance = Some(why);
+        std::mem::replace(&mut facts.address, Whereabouts::Here) != Whereabouts::Here || !is_known
     }
 
     /// Records that no probe is made because another host has the address. That is the normal state of a backup relay.
@@ -165,6 +166,10 @@ const MAX_RESULTS: usize = 100;
 /// Number of probes in a row that the listener did not take, after which it counts as stuck.
 const STUCK_AFTER: u32 = 2;
 
+fn without_digits(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|char| !char.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +217,11 @@ mod tests {
         let history = History::default();
         let hindered = || history.hindered("refused".into());
         assert_eq!([hindered(), hindered(), history.unhindered(), history.unhindered()], [true, false, true, false]);
+        let why = |why: &str| history.hindered(why.into());
+        assert_eq!(
+            [why("late by 9s"), why("late by 10s"), why("no key"), history.unhindered()],
+            [true, false, true, true]
+        );
         history.elsewhere("192.0.2.7 is elsewhere".into());
         let before = history.view().facts.address;
         history.elsewhere("192.0.2.7 is elsewhere".into());

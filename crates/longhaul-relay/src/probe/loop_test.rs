@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::{info, warn};
 
 /// Looks at a new `flow` before its dial: it may be one of many flows of the same source that nobody answers. Then somebody tests
 /// whether they come back. Returns the time by which the dial is to be delayed.
@@ -114,7 +114,8 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
     let watch_says = |says: fn(&Watch, IpAddr, Instant) -> bool, from| {
         loops.suspecting().is_some_and(|watch| says(&watch, from, Instant::now()))
     };
-    let (mut told, mut last_hop) = (None, None);
+    let (mut told, mut last_hop, mut began) = (None, None, None);
+    let name = tunnel.settings.name.clone();
     let mut due = Instant::now() + MIN_WAIT; // in which most servers answer
     while let Some(tunnel) = served() {
         let left = due.saturating_duration_since(Instant::now());
@@ -141,7 +142,7 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         loops.change(|watch| watch.dials(next_hop));
         let (result, source) = test(&relay, &tunnel, from, next_hop).await;
         // In a full tunnel, nothing can come.
-        let result = if result == Tested::Gone && !tunnel.has_room() { Tested::Unclear } else { result };
+        let result = if result == Tested::Gone && tunnel.full().is_some() { Tested::Unclear } else { result };
         loops.change(|watch| watch.tested(source, result, Instant::now()));
         let sign = result.sign();
         // They came back from another one: the flows of a client go round, too.
@@ -153,11 +154,12 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         let news = sign.map(|_| is_certain);
         if news > told {
             told = news;
-            warn!(tunnel = %tunnel.settings.name, peer = %from, %next_hop, is_certain,
-                "flows seem to come back to the tunnel: do two relays lead to each other?");
+            began = began.or_else(|| Some(Instant::now()));
+            tell(&tunnel.settings.name, from, next_hop, is_certain);
         }
         if result == Tested::Gone && !watch_says(Watch::is_loop, from) {
             told = None;
+            tell_end(&tunnel.settings.name, began.take());
         }
         last_hop = Some(next_hop);
         due = Instant::now()
@@ -169,6 +171,26 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
             };
     }
     loops.change(|watch| watch.rest(from));
+    tell_end(&name, began);
+}
+
+/// Writes the line that flows of `tunnel` come back.
+fn tell(tunnel: &str, from: IpAddr, next_hop: SocketAddr, is_certain: bool) {
+    match is_certain {
+        true => {
+            warn!(tunnel, peer = %from, %next_hop, is_certain, "flows go round in a loop: the `to` of this relay or of `peer` is wrong")
+        }
+        false => {
+            warn!(tunnel, peer = %from, %next_hop, is_certain, "flows seem to come back to the tunnel: do two relays lead to each other?");
+        }
+    }
+}
+
+/// Writes the line that they no longer do, if one said that they do since `began`.
+fn tell_end(tunnel: &str, began: Option<Instant>) {
+    if let Some(began) = began {
+        info!(tunnel, seconds = began.elapsed().as_secs(), "flows no longer come back to the tunnel");
+    }
 }
 
 /// Tests whether connections to `next_hop` come back, one after the other, until that is proven. Returns also from whom: from `from`, or

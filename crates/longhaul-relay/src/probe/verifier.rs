@@ -5,6 +5,7 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use crate::verify::{self, Findings, Plan};
 use longhaul_core::health::{Cause, ProbeResult, Stage, Trouble};
+use longhaul_core::permits::Full;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -111,9 +112,10 @@ impl Probed {
             Err(err) => return self.hinder(err.to_string()),
         }
         // The prober's socket needs a descriptor that no flow needs.
-        let Some(_spare) = self.tunnel.spare().filter(|_| self.tunnel.has_room()) else {
-            return self.hinder("no descriptor or no flow of the tunnel is free".into());
-        };
+        let Some(_spare) = self.tunnel.spare() else { return self.hinder(Full::Permits.why().into()) };
+        if let Some(full) = self.tunnel.full() {
+            return self.hinder(full.why().into());
+        }
         let began = Instant::now();
         // A probe from an address that has left would wait in vain until its time is over. Dropping it closes its socket by RST
         // and takes its nonce back, and it has no result.
@@ -125,8 +127,9 @@ impl Probed {
         if self.is_elsewhere(plan.address) {
             return self.left(plan.address);
         }
-        if !was_accepted && findings.connected.is_some() && !self.tunnel.has_room() {
-            return self.hinder("no flow of the tunnel is free".into());
+        let is_waiting = !was_accepted && findings.connected.is_some();
+        if let Some(full) = self.tunnel.full().filter(|_| is_waiting) {
+            return self.hinder(full.why().into());
         }
         // Only a connection that the kernel has accepted says something about the process. NAT may hide that a probe is the
         // daemon's own. A report shows that the listener took it. A reset shows nothing.

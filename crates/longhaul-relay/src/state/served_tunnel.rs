@@ -110,9 +110,9 @@ impl ServedTunnel {
         self.permits.spare()
     }
 
-    /// Whether the tunnel may have another flow now.
-    pub(crate) fn has_room(&self) -> bool {
-        self.try_enter().is_ok()
+    /// Returns why the tunnel may not have another flow now. `None`: it may.
+    pub(crate) fn full(&self) -> Option<Full> {
+        self.try_enter().err()
     }
 
     /// Waits for a permit for another flow, and logs that it waits. A client is in the listen queue. The wait may be dropped.

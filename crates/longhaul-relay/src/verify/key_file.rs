@@ -68,6 +68,7 @@ pub fn handover(path: &Path) -> String {
 fn remedy(path: &Path, kind: ErrorKind) -> String {
     match (kind, path.starts_with(CREDENTIALS)) {
         (ErrorKind::PermissionDenied, false) => format!("; for longhaul.service, {}", handover(path)),
+        (ErrorKind::NotFound, false) => "; write it, or leave `key_file` out".into(),
         (ErrorKind::NotFound, true) => {
             let name = credential(path);
             format!("; the unit needs LoadCredential={name}:/etc/longhaul/{name}")
@@ -124,6 +125,6 @@ mod tests {
         assert_eq!(remedy(credential, ErrorKind::PermissionDenied), "", "the unit hands it over already");
         let said = load(credential).unwrap_err().to_string();
         assert!(said.ends_with("; the unit needs LoadCredential=no.key:/etc/longhaul/no.key"), "{said}");
-        assert_eq!(remedy(Path::new("/etc/no.key"), ErrorKind::NotFound), "");
+        assert_eq!(remedy(Path::new("/etc/no.key"), ErrorKind::NotFound), "; write it, or leave `key_file` out");
     }
 }

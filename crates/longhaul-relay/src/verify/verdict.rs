@@ -2,7 +2,7 @@
 
 use super::findings::{Findings, Relay};
 use super::plan::Plan;
-use longhaul_core::health::{Health, Stage};
+use longhaul_core::health::{Cause, Health, Stage};
 use longhaul_core::wire::answer::{Dial, Next};
 use longhaul_units::Bytes;
 use serde_json::{Value, json};
@@ -34,9 +34,13 @@ impl Verified {
     pub fn line(&self) -> String {
         let Some(trouble) = &self.findings.trouble else { return format!("{}: whole", self.tunnel) };
         let stage = trouble.stage.name(self.plan.hops);
-        match trouble.is_certain {
-            true => format!("{}: BROKEN at the {stage}: {}", self.tunnel, trouble.cause.name()),
-            false => format!("{}: cannot tell, {stage}: {}", self.tunnel, trouble.cause.name()),
+        match (trouble.is_certain, trouble.stage) {
+            (true, _) => format!("{}: BROKEN at the {stage}: {}", self.tunnel, trouble.cause.name()),
+            // It answers, so it has not failed.
+            (false, Stage::Relay(_)) if trouble.cause == Cause::Failed => {
+                format!("{}: cannot tell: the {stage} refuses this probe", self.tunnel)
+            }
+            (false, _) => format!("{}: cannot tell, {stage}: {}", self.tunnel, trouble.cause.name()),
         }
     }
 

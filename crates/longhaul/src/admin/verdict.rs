@@ -136,7 +136,7 @@ fn first<'a>(mut problems: impl Iterator<Item = &'a Problem>, write: impl Fn(&Pr
     let first = problems.next().map(write).unwrap_or_default();
     match problems.count() {
         0 => first,
-        more => format!("{first}, and {more} more"),
+        more => format!("{first} (and {})", count(more, "more problem")),
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
             (Health::Doubtful, text.into())
         );
         let two = with(vec![doubtful.clone(), doubtful.clone()], true);
-        assert_eq!(two, (Health::Doubtful, format!("{text}, and 1 more")));
+        assert_eq!(two, (Health::Doubtful, format!("{text} (and 1 more problem)")));
         let (health, line) = with(vec![problem(Some("t"), 9.0, Health::Broken), doubtful], false);
         assert!(health == Health::Broken && line == "NOT WHOLE since 9: tunnel t, WAN", "{line}");
         let broken = vec![
@@ -196,7 +196,10 @@ mod tests {
             problem(None, 7.0, Health::Broken),
             problem(None, 1.0, Health::Failing),
         ];
-        assert_eq!(with(broken, false), (Health::Broken, "NOT WHOLE since 9: tunnel t, WAN, and 1 more".into()));
+        assert_eq!(
+            with(broken, false),
+            (Health::Broken, "NOT WHOLE since 9: tunnel t, WAN (and 1 more problem)".into())
+        );
         let drains = |listening| Snapshot {
             phase: Phase::Draining,
             draining_since_unix_seconds: Some(3.0),

@@ -55,7 +55,9 @@ pub(super) fn check(flags: &CheckFlags, logs: logs::LogFlags) -> ExitCode {
 fn summary(name: &str, config: &Config, here: &Here) -> String {
     let mut text = format!("{name}: {}", longhaul_config::summary(config));
     text.extend(here.drain.iter().map(|line| format!("{line}\n")));
-    if here.will_not_start > 0 {
+    if here.stops_daemon {
+        text += &format!("{name}: the daemon will NOT start on this machine\n");
+    } else if here.will_not_start > 0 {
         let (count, all) = (here.will_not_start, config.tunnels.len());
         text += &format!("{name}: {count} of {all} tunnels will NOT start on this machine\n");
     }

@@ -21,8 +21,10 @@ use std::time::Duration;
 pub(super) struct Here {
     /// One for each thing that will not work.
     pub(super) warnings: Vec<Message>,
-    /// Number of tunnels that will not start.
+    /// Number of tunnels that will not start. All of them, if the daemon will not.
     pub(super) will_not_start: usize,
+    /// Whether the daemon will not start.
+    pub(super) stops_daemon: bool,
     /// Line of the summary about a drain without `drain_timeout`, where the unit limits it.
     pub(super) drain: Option<String>,
 }
@@ -49,9 +51,17 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     let loops = longhaul_config::loops::loops_here(&config.tunnels, &|ip| has_address(ip));
     found
         .extend(loops.into_iter().map(|found| format!("tunnel {}: {}", config.tunnels[found.tunnel].name, found.text)));
-    found.extend(config.probe.key_file.as_deref().and_then(|path| unusable_key(path, &rights)));
-    let http = config.admin.listen.map(|address| address.ip());
-    found.extend(http.and_then(|ip| foreign("admin.listen", ip, ", so the daemon does not start")));
+    let (key, http) = (config.probe.key_file.as_deref(), config.admin.listen.map(|address| address.ip()));
+    found.extend(key.and_then(missing_credential));
+    let stopping = [
+        key.and_then(|path| unusable_key(path, &rights)),
+        http.and_then(|ip| foreign("admin.listen", ip, ", so the daemon does not start")),
+    ];
+    let stops_daemon = stopping.iter().any(Option::is_some);
+    if stops_daemon {
+        will_not_start = config.tunnels.len();
+    }
+    found.extend(stopping.into_iter().flatten());
     found.extend(no_bbr(config, &rights));
     found.extend(unresolved(config));
     found.extend(too_long(config, &rights));
@@ -60,7 +70,7 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     let place = "on this machine";
     let warnings =
         found.into_iter().map(|text| Message { severity: Severity::Warning, place: place.into(), text }).collect();
-    Here { warnings, will_not_start, drain: no_limit(config, &rights) }
+    Here { warnings, will_not_start, stops_daemon, drain: no_limit(config, &rights) }
 }
 
 fn of_tunnel(tunnel: &Tunnel, rights: &Rights, ports: Option<&LocalPorts>) -> Vec<Finding> {
@@ -203,18 +213,25 @@ fn data_ports(tunnel: &Tunnel) -> Option<RangeInclusive<u16>> {
     tunnel.ftp.ports.clone().filter(|_| tunnel.protocol == Protocol::Ftp)
 }
 
-/// A file of `key_file` that cannot be used now, or not by the unit.
+/// A file of `key_file` that cannot be used, or not by the unit.
 fn unusable_key(path: &Path, rights: &Rights) -> Option<String> {
-    let is_credential = path.starts_with(longhaul_relay::verify::CREDENTIALS);
-    let effect = match is_credential {
-        true => "systemd makes it when it starts the unit",
-        false => "the daemon does not start",
-    };
+    if is_credential(path) {
+        return None;
+    }
     match longhaul_relay::verify::load_key(path) {
-        Err(why) => Some(format!("{why}; {effect}")),
-        Ok(_) if is_credential => None,
+        Err(why) => Some(format!("{why}; the daemon does not start")),
         Ok(_) => rights.cannot_read_key(path),
     }
+}
+
+/// A file of `key_file` that the unit will have, and that cannot be used now.
+fn missing_credential(path: &Path) -> Option<String> {
+    let why = is_credential(path).then(|| longhaul_relay::verify::load_key(path).err()).flatten()?;
+    Some(format!("{why}; systemd makes it when it starts the unit"))
+}
+
+fn is_credential(path: &Path) -> bool {
+    path.starts_with(longhaul_relay::verify::CREDENTIALS)
 }
 
 /// An address that no interface has: bind(2) to any port of it says so and disturbs nobody. `effect` follows the finding.

@@ -119,7 +119,7 @@ mod tests {
             problem(None, 9999.0, Health::Failing),
         ];
         let broken = model(Snapshot { problems, ready: false, ..whole.clone() });
-        let want = "NOT WHOLE since 22:13:10 (10s): tunnel t, next hop, and 1 more";
+        let want = "NOT WHOLE since 22:13:10 (10s): tunnel t, next hop (and 1 more problem)";
         assert_eq!(verdict(&broken), (Tone::Bad, want.into()));
         assert_eq!(reasons(&broken)[1].1, "BROKEN since 22:02:24 (10m56s): next hop: b:1 is down");
         for phase in [Phase::Draining, Phase::Stopping] {

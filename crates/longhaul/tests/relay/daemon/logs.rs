@@ -237,7 +237,7 @@ fn a_next_hop_that_fails_leaves_a_line_and_another_once_it_answers() {
     let refused = || assert_eq!(read_to_end(&dial(&watched.port)).1, Ending::Reset);
     (0..3).for_each(|_| refused());
     let line = watched.daemon.relay.wait_log("problem found");
-    let what = format!("{}: its last 3 dials failed (refused ", far.address());
+    let what = format!("{}: its last 3 dials failed (refused)", far.address());
     assert_eq!((&line["tunnel"], &line["stage"]), (&"one".into(), &"next hop".into()));
     assert!(line["why"].as_str().unwrap().starts_with(&what), "{line}");
     let server = listen(far.address());
