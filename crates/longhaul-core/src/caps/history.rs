@@ -76,10 +76,18 @@ impl History {
 
     /// Returns bytes acknowledged and bytes retransmitted in about the last `time`, and the exact time.
     pub(super) fn over(&self, time: Duration) -> (f64, f64, f64) {
+        self.between(time, Duration::ZERO)
+    }
+
+    /// Returns the same between two times ago, the longer one first.
+    fn between(&self, from: Duration, to: Duration) -> (f64, f64, f64) {
         // The totals of a look are those at its time, so the last one that is old enough is where the count begins. Looks may be rare.
-        let Some(last) = self.looks.back() else { return (0.0, 0.0, 0.0) };
-        let is_old = |seen: &&Seen| last.at.saturating_duration_since(seen.at) >= time;
-        let Some(first) = self.looks.iter().rev().find(is_old).or(self.looks.front()) else { return (0.0, 0.0, 0.0) };
+        let Some(newest) = self.looks.back() else { return (0.0, 0.0, 0.0) };
+        let at_least = |time: Duration| {
+            let is_old = |seen: &&Seen| newest.at.saturating_duration_since(seen.at) >= time;
+            self.looks.iter().rev().find(is_old).or(self.looks.front())
+        };
+        let (Some(first), Some(last)) = (at_least(from), at_least(to)) else { return (0.0, 0.0, 0.0) };
         let delivered = (last.delivered - first.delivered) as f64;
         let retransmitted = (last.retransmitted - first.retransmitted) as f64;
         (delivered, retransmitted, last.at.saturating_duration_since(first.at).as_secs_f64())
@@ -87,8 +95,30 @@ impl History {
 
     /// Returns the rate in bit/s of about the last `time`.
     pub(super) fn rate_over(&self, time: Duration) -> f64 {
-        let (delivered, _, elapsed) = self.over(time);
-        if elapsed > 0.0 { delivered * 8.0 / elapsed } else { 0.0 }
+        rate(self.over(time))
+    }
+
+    /// Returns the rate in bit/s between two times ago, the longer one first; 0 without looks there.
+    pub(super) fn rate_between(&self, from: Duration, to: Duration) -> f64 {
+        rate(self.between(from, to))
+    }
+
+    /// Returns the rate in bit/s since the look before.
+    pub(super) fn last_rate(&self) -> f64 {
+        self.rate_over(SHORTEST)
+    }
+
+    /// Whether the rate still grows. Fewer than three looks do not show that it no longer does.
+    pub(super) fn grows(&self) -> bool {
+        let mut newest = self.looks.iter().rev().take(3);
+        let (Some(last), Some(middle), Some(first)) = (newest.next(), newest.next(), newest.next()) else {
+            return true;
+        };
+        let rate = |from: &Seen, to: &Seen| {
+            (to.delivered - from.delivered) as f64
+                / to.at.saturating_duration_since(from.at).max(SHORTEST).as_secs_f64()
+        };
+        rate(middle, last) > GROWS * rate(first, middle)
     }
 
     /// Returns the share of retransmitted bytes of about the last `time`.
@@ -96,7 +126,30 @@ impl History {
         let (delivered, retransmitted, _) = self.over(time);
         retransmitted / (delivered + retransmitted).max(1.0)
     }
+
+    /// Returns the time from the first look of the last `time` with a share of at least `least` retransmitted to the last such look.
+    pub(super) fn losses_last(&self, time: Duration, least: f64) -> Duration {
+        let pairs = self.looks.iter().zip(self.looks.iter().skip(1));
+        let now = self.looks.back().map(|last| last.at);
+        let mut lossy = pairs.filter_map(|(before, look)| {
+            let (delivered, retransmitted) =
+                (look.delivered - before.delivered, look.retransmitted - before.retransmitted);
+            let is_recent = now.is_some_and(|now| now.saturating_duration_since(look.at) <= time);
+            let share = retransmitted as f64 / ((delivered + retransmitted) as f64).max(1.0);
+            (is_recent && retransmitted > 0 && share >= least).then_some(look.at)
+        });
+        let Some(first) = lossy.next() else { return Duration::ZERO };
+        lossy.next_back().unwrap_or(first).saturating_duration_since(first)
+    }
+}
+
+fn rate((delivered, _, elapsed): (f64, f64, f64)) -> f64 {
+    if elapsed > 0.0 { delivered * 8.0 / elapsed } else { 0.0 }
 }
 
 /// Time for which looks are kept.
 const MEMORY: Duration = Duration::from_secs(4);
+/// Shortest time between two looks.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Multiple of the rate of a look above which that of the next one says that the rate still grows.
+const GROWS: f64 = 1.2;

@@ -10,6 +10,7 @@
 //! divider   all of these together: the limit of each flow, for one direction
 //! base      the round-trip time of a path without a queue
 //! history   the last looks at a path, and the rates and losses that they show
+//! losses    losses without a queue, and what a trial with a lower rate shows
 //! phase     the phases of a path's cap, and what each remembers
 //! path      the cap of a path, found by itself
 //! ```
@@ -24,6 +25,7 @@ mod base;
 mod divider;
 mod history;
 mod in_force;
+mod losses;
 mod meter;
 mod path;
 #[cfg(test)]

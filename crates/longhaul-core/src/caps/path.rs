@@ -6,12 +6,17 @@
 //!                       │   ^ ^──────────────────── a queue ───────────────────────┘
 //!                       │   └── now and then ──┐
 //!                       └─ it does not empty ──> Sharing: another program fills the queue
+//!
+//! Searching, Resting, Raising ── losses without a queue ──> Losing ── with a lower rate there are fewer: a policer ──> Resting
+//!                      ^                                      │
+//!                      └────── the same losses: a bad line ───┘  (from Raising to Resting)
 //! ```
 //! While there is a queue, the peers acknowledge as fast as the line sends. That is the only time at which its rate is seen. So the cap
 //! goes below that rate until the queue is empty, and then up again by small steps, which find a line that has become faster.
 
 use super::base::Base;
 use super::history::{History, PathLook};
+use super::losses::{LASTING, Losses, Verdict};
 use super::phase::{Declines, Draining, PathState, Phase};
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
@@ -36,9 +41,7 @@ pub struct PathCap {
     short_since: Option<Instant>,
     /// Time when the last queue was empty again.
     drained: Option<Instant>,
-    /// Losses that do not come from a full queue or a policer, as a share of the bytes.
-    random_loss: f64,
-    is_policed: bool,
+    losses: Losses,
     declines: Declines,
     /// Time for which the line is shared next before an attempt to empty its queue.
     patience: Duration,
@@ -65,8 +68,7 @@ impl PathCap {
             steady: None,
             short_since: None,
             drained: None,
-            random_loss: 0.0,
-            is_policed: false,
+            losses: Losses::default(),
             declines: Declines::default(),
             patience: FIRST_PATIENCE,
             boost: 1.0,
@@ -125,11 +127,11 @@ impl PathCap {
     /// Takes a look. Looks are about a tenth of a second apart.
     pub fn look(&mut self, now: Instant, look: &PathLook) {
         self.remember(now, look);
-        let Some(queue) = self.queued() else { return };
-        let short = self.short();
-        if self.history.since(SECOND.max(2 * self.rtt())).all(|seen| seen.rtt.is_none()) {
+        if self.base.rtt.is_some() && self.history.since(SECOND.max(2 * self.rtt())).all(|seen| seen.rtt.is_none()) {
             return self.idle(now);
         }
+        let Some(queue) = self.queued() else { return };
+        let short = self.short();
         match self.phase {
             Phase::Searching => self.search(now, queue, short),
             Phase::Draining(draining) => self.drain(now, draining, queue, short),
@@ -231,7 +233,7 @@ impl PathCap {
             let Phase::Draining(draining) = &mut self.phase else { return };
             draining.is_first = true;
             // The start was faster with each look, so the rate was higher in the last one.
-            self.line = self.line.max(self.history.rate_over(ONE_LOOK));
+            self.line = self.line.max(self.history.last_rate());
             self.boost = FOUND_BOOST;
         }
     }
@@ -312,6 +314,7 @@ impl PathCap {
         self.drained = draining.before.map(|_| now);
         (self.patience, self.steady) = (FIRST_PATIENCE, None);
         if let Some(before) = draining.before {
+            self.losses.limit(self.line);
             self.declines.follow(self.line, before, now);
             if self.line < MISTAKEN * before {
                 self.boost = FOUND_BOOST;
@@ -392,15 +395,16 @@ impl PathCap {
         // Beside half of a queue that counts, it is the line that keeps the rate below the cap.
         let used = if self.last.held > 0 && is_empty { USED_BY_MOST } else { USED };
         let rate = self.history.rate_over(RECENT);
-        if !self.is_wanted() || rate < used * cap {
+        if !self.is_wanted() || rate < used * cap || self.losses.are_policed(&self.history) {
             return;
         }
         self.boost = 1.0;
         let by = if self.is_background { BACKGROUND_STEP * self.highest } else { step.min(self.step_of(LAST_QUEUE)) };
         self.cap = Some(cap + by);
         self.line = self.line.max(rate.min(cap));
+        self.losses.pass(rate);
         // A policer's losses are told after a second of them.
-        let steps = if self.is_policed { POLICED_STEPS } else { STEPS_OF_A_SIZE };
+        let steps = if self.losses.is_policed() { POLICED_STEPS } else { STEPS_OF_A_SIZE };
         let is_longer = (count + 1) % steps == 0;
         let step = if is_longer { 2.0 * step } else { step };
         self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
@@ -422,33 +426,27 @@ impl PathCap {
         if !matches!(self.phase, Phase::Searching | Phase::Resting { .. } | Phase::Raising { .. }) {
             return;
         }
+        let is_heavy = self.cap.is_none() && Losses::are_heavy(&self.history);
         // Losses of a full queue are told a round trip later.
-        let usual = SECOND + 2 * self.rtt();
-        let is_heavy = for_time < usual && self.cap.is_none() && self.loses_much();
-        if for_time < if is_heavy { 3 * self.rtt() } else { usual } {
+        if for_time < if is_heavy { 3 * self.rtt() } else { SECOND + 2 * self.rtt() } {
             return;
         }
-        let ((_, retransmitted, elapsed), loss) = (self.history.over(SECOND), self.history.loss(SECOND));
-        let free = if self.is_policed { POLICED_LOSS } else { FREE_LOSS };
-        self.random_loss = (self.random_loss * KEPT_OF_LOSS).max(loss.min(self.random_loss));
-        let was_dark = self.history.since(2 * SECOND).any(|seen| seen.is_dark);
-        let is_little = retransmitted < LEAST_LOST || loss < free.max(2.0 * self.random_loss);
-        if !self.is_wanted() || was_dark || (elapsed < LEAST_SECOND && !is_heavy) || is_little {
-            return;
-        }
+        let Some(loss) = self.losses.see(&self.history, is_heavy) else { return };
         let before = self.cap;
-        // At the start, the rate was lower before.
-        let begun = if is_heavy { RECENT } else { SECOND / 2 };
-        let rate = self.history.rate_over(if before.is_none() { begun } else { 2 * SECOND });
-        self.cap = Some(before.unwrap_or(f64::INFINITY).min(BELOW * rate));
+        // While a start grows, what passes is not yet seen.
+        if !self.is_wanted() || before.is_none() && self.history.grows() {
+            return;
+        }
+        let lately = if is_heavy { RECENT } else { LASTING };
+        let (rate, passes) = (self.history.rate_over(lately), 1.0 - self.history.loss(lately));
+        // Losses of traffic that does not use the cap say nothing about it.
+        if rate <= 0.0 || before.is_some_and(|cap| rate < USED_BY_MOST * passes * cap) {
+            return;
+        }
+        // A loss makes a sender slower for a while, and then the rate is less than what would pass.
+        self.line = before.map_or(rate, |cap| self.history.rate_over(2 * SECOND).max(rate).min(passes * cap));
+        self.cap = Some(before.unwrap_or(f64::INFINITY).min((BELOW * self.line).max(self.floor())));
         self.phase = Phase::Losing { loss, before, until: now + (2 * SECOND).max(6 * self.rtt()) };
-        self.line = rate;
-    }
-
-    /// Whether much of what a start sends is lost. A rate that still grows is not yet what passes.
-    fn loses_much(&self) -> bool {
-        let grows = self.history.rate_over(ONE_LOOK) > GROWS * self.history.rate_over(RECENT);
-        self.history.loss(HEAVY_TIME) > HEAVY_LOSS && !grows
     }
 
     fn lose(&mut self, now: Instant, loss: f64, before: Option<f64>, until: Instant) {
@@ -456,19 +454,21 @@ impl PathCap {
             return;
         }
         // A cap that nobody has used has shown nothing.
-        let was_used = self.is_wanted() && self.history.rate_over(SECOND) > 0.0;
-        self.is_policed = was_used && self.history.loss(SECOND) < loss / 2.0;
-        if self.is_policed {
-            if before.is_none() {
+        if !self.is_wanted() || self.history.rate_over(SECOND) <= 0.0 {
+            return self.forgive(now, before);
+        }
+        match self.losses.judge(&self.history, loss, self.line, before) {
+            Verdict::Policer if before.is_some() => self.rest(now, POLICED_REST),
+            Verdict::Policer => {
                 self.boost = FOUND_BOOST / 2.0;
+                self.rest(now, SECOND);
             }
-            self.rest(now, if before.is_some() { POLICED_REST } else { SECOND });
-            return;
+            Verdict::NoPolicer(rate) => {
+                self.line = rate;
+                self.rest(now, SECOND);
+            }
+            Verdict::Random => self.forgive(now, before),
         }
-        if was_used {
-            self.random_loss = loss;
-        }
-        self.forgive(now, before);
     }
 
     /// Ends a look for a policer that has found none. The cap is as `before`.
@@ -501,16 +501,12 @@ impl PathCap {
 const SECOND: Duration = Duration::from_secs(1);
 /// Time in seconds of looks that count as a second.
 const LEAST_SECOND: f64 = 0.8;
-/// Part of the highest rate, and of the remembered random loss, that is left after a look: half of them after four minutes, and after seven
-/// seconds; with rare looks two and a half times as late.
+/// Part of the highest rate that is left after a look: half of it after four minutes; with rare looks two and a half times as late.
 const KEPT_OF_HIGHEST: f64 = 0.9997;
-const KEPT_OF_LOSS: f64 = 0.99;
 /// Least cap, and least rate that says something about the line, as a part of the highest rate.
 const LEAST_OF_HIGHEST: f64 = 0.02;
 /// Time over which the line's rate is measured: two looks, or one that is later than usual.
 const RECENT: Duration = Duration::from_millis(180);
-/// Less than the time between two looks: that since the look before.
-const ONE_LOOK: Duration = Duration::from_millis(50);
 /// Least queue that is a queue: what acknowledgements of several segments and a busy host make of none.
 const LEAST_SHORT: Duration = Duration::from_millis(4);
 /// Longest queue that counts as short because of the flows' bursts, on slow lines.
@@ -569,16 +565,6 @@ const AFTER_STEP: Duration = Duration::from_millis(150);
 /// rate free for a flow that something else limits.
 const USED: f64 = 0.92;
 const USED_BY_MOST: f64 = 0.75;
-/// Share of retransmitted bytes without a queue that is no reason to look for a policer, and the same once one was found.
-const FREE_LOSS: f64 = 0.01;
-const POLICED_LOSS: f64 = 0.005;
-/// Share of retransmitted bytes, in so much time at the start, that is a reason before a second is over.
-const HEAVY_LOSS: f64 = 0.2;
-const HEAVY_TIME: Duration = Duration::from_millis(230);
-/// Part of the rate of two looks above which that of the last one says that the rate still grows.
-const GROWS: f64 = 1.1;
-/// Least bytes retransmitted in a second that say anything: about ten segments.
-const LEAST_LOST: f64 = 14_480.0;
 /// Number of steps of a size below a policer, and the time before the first one.
 const POLICED_STEPS: u32 = 12;
 const POLICED_REST: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// How a path is kept, for views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathState {
-    /// The line's rate is not known: no cap.
+    /// The line's rate is not known: no cap, or one on trial after losses.
     #[default]
     Searching,
     /// A cap keeps the queue short.
