@@ -252,7 +252,10 @@ fn check_assumes_the_capabilities_of_the_unit_and_strict_turns_warnings_into_err
         let (code, stderr, shown) = check(&format!("dial = {{ {unknown} }}"), &[]);
         assert_eq!(code, Some(0), "{stderr}");
         let shown = String::from_utf8_lossy(&shown).into_owned();
-        assert!(shown.ends_with(": 1 of 1 tunnels will NOT start on this machine\n"), "{shown}");
+        assert!(
+            shown.ends_with(": 1 of 1 tunnels will NOT start on this machine, so the daemon refuses the file\n"),
+            "{shown}"
+        );
         assert_eq!(check(&format!("dial = {{ {unknown} }}"), &["--strict"]).0, Some(2));
     }
     let (_, stderr, _) = check("dial = { congestion = \"bbrr\" }", &[]);

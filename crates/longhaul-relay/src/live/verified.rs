@@ -17,6 +17,8 @@ pub struct VerifyView {
     pub facts: ProbeFacts,
     /// The last results, the newest last. At most 100. Shared, so that a copy of the view costs the same with any number.
     pub results: Arc<VecDeque<ProbeResult>>,
+    /// The hindrances since the last result, without digits: a time or a port changes with each probe.
+    told: Vec<String>,
     /// Number of probes in a row that the listener did not take although it had a permit.
     unaccepted: u32,
     /// Number of relays after the first on the path that the results are about. `None` before the first call of
@@ -39,7 +41,7 @@ impl Default for History {
             last: None,
         };
         let (results, unaccepted, hops, relays_answered) = (Arc::default(), 0, None, false);
-        History(Mutex::new(VerifyView { facts, results, unaccepted, hops, relays_answered }))
+        History(Mutex::new(VerifyView { facts, results, told: Vec::new(), unaccepted, hops, relays_answered }))
     }
 }
 
@@ -63,6 +65,7 @@ impl History {
             (view.facts.since, view.facts.hindrance, view.facts.address) = (SystemTime::now(), None, Whereabouts::Here);
             (view.facts.returned_at, view.facts.last) = (None, None);
             (view.results, view.relays_answered) = (Arc::default(), false);
+            view.told.clear();
         }
     }
 
@@ -82,12 +85,19 @@ impl History {
     }
 
     /// Records a hindrance. The results stay as they are. Returns whether it is new: there was none before, or only that of the
-    /// address, or another one. Digits make no other one: a time or a port changes with each probe.
+    /// address, or only others.
     pub(crate) fn hindered(&self, why: String) -> bool {
-        let facts = &mut self.view_mut().facts;
-        let is_known = facts.hindrance.as_ref().is_some_and(|known| without_digits(known).eq(without_digits(&why)));
-        facts.hindrance = Some(why);
-        std::mem::replace(&mut facts.address, Whereabouts::Here) != Whereabouts::Here || !is_known
+        let mut view = self.view_mut();
+        let words: String = why.chars().filter(|char| !char.is_ascii_digit()).collect();
+        if std::mem::replace(&mut view.facts.address, Whereabouts::Here) != Whereabouts::Here {
+            view.told.clear();
+        }
+        view.facts.hindrance = Some(why);
+        let is_new = view.told.len() < MOST_TOLD && !view.told.contains(&words);
+        if is_new {
+            view.told.push(words);
+        }
+        is_new
     }
 
     /// Records that no probe is made because another host has the address. That is the normal state of a backup relay.
@@ -111,7 +121,9 @@ impl History {
 
     /// Records that probes have results. Returns whether they were hindered before, other than by the address.
     pub(crate) fn unhindered(&self) -> bool {
-        let facts = &mut self.view_mut().facts;
+        let mut view = self.view_mut();
+        view.told.clear();
+        let facts = &mut view.facts;
         let before = std::mem::replace(&mut facts.address, Whereabouts::Here);
         facts.returned_at = None;
         facts.hindrance.take().is_some() && before == Whereabouts::Here
@@ -166,9 +178,8 @@ const MAX_RESULTS: usize = 100;
 /// Number of probes in a row that the listener did not take, after which it counts as stuck.
 const STUCK_AFTER: u32 = 2;
 
-fn without_digits(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|char| !char.is_ascii_digit())
-}
+/// Most reasons of a hindrance that are told one by one.
+const MOST_TOLD: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -218,10 +229,9 @@ mod tests {
         let hindered = || history.hindered("refused".into());
         assert_eq!([hindered(), hindered(), history.unhindered(), history.unhindered()], [true, false, true, false]);
         let why = |why: &str| history.hindered(why.into());
-        assert_eq!(
-            [why("late by 9s"), why("late by 10s"), why("no key"), history.unhindered()],
-            [true, false, true, true]
-        );
+        assert_eq!([why("late by 9s"), why("late by 10s"), why("no key")], [true, false, true]);
+        assert!(!why("late by 7s") && !why("no key"), "those that alternate are told once");
+        assert!(history.unhindered() && why("no key") && history.unhindered());
         history.elsewhere("192.0.2.7 is elsewhere".into());
         let before = history.view().facts.address;
         history.elsewhere("192.0.2.7 is elsewhere".into());

@@ -159,7 +159,6 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
         }
         if result == Tested::Gone && !watch_says(Watch::is_loop, from) {
             told = None;
-            tell_end(&tunnel.settings.name, began.take());
         }
         last_hop = Some(next_hop);
         due = Instant::now()

@@ -59,7 +59,9 @@ fn summary(name: &str, config: &Config, here: &Here) -> String {
         text += &format!("{name}: the daemon will NOT start on this machine\n");
     } else if here.will_not_start > 0 {
         let (count, all) = (here.will_not_start, config.tunnels.len());
-        text += &format!("{name}: {count} of {all} tunnels will NOT start on this machine\n");
+        text += &format!(
+            "{name}: {count} of {all} tunnels will NOT start on this machine, so the daemon refuses the file\n"
+        );
     }
     text
 }

@@ -11,6 +11,7 @@ use longhaul_sys::route::RouteSocket;
 use longhaul_sys::sockopt::{allowed_congestion_controls, available_congestion_controls};
 use longhaul_units::show_duration;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
@@ -32,7 +33,7 @@ pub(super) struct Here {
 /// Something that will not work.
 struct Finding {
     text: String,
-    /// Whether the tunnel does not start. If it does, it works otherwise than asked for.
+    /// Whether the tunnel or the daemon does not start. If it does, it may work otherwise than asked for.
     stops_start: bool,
 }
 
@@ -52,16 +53,14 @@ pub(super) fn look(config: &Config, path: &Path) -> Here {
     found
         .extend(loops.into_iter().map(|found| format!("tunnel {}: {}", config.tunnels[found.tunnel].name, found.text)));
     let (key, http) = (config.probe.key_file.as_deref(), config.admin.listen.map(|address| address.ip()));
-    found.extend(key.and_then(missing_credential));
-    let stopping = [
-        key.and_then(|path| unusable_key(path, &rights)),
-        http.and_then(|ip| foreign("admin.listen", ip, ", so the daemon does not start")),
-    ];
-    let stops_daemon = stopping.iter().any(Option::is_some);
+    let http = http.and_then(|ip| foreign("admin.listen", ip, ", so the daemon does not start"));
+    let http = http.map(|text| Finding { text, stops_start: true });
+    let of_daemon: Vec<_> = key.and_then(|path| unusable_key(path, &rights)).into_iter().chain(http).collect();
+    let stops_daemon = of_daemon.iter().any(|finding| finding.stops_start);
     if stops_daemon {
         will_not_start = config.tunnels.len();
     }
-    found.extend(stopping.into_iter().flatten());
+    found.extend(of_daemon.into_iter().map(|finding| finding.text));
     found.extend(no_bbr(config, &rights));
     found.extend(unresolved(config));
     found.extend(too_long(config, &rights));
@@ -213,25 +212,21 @@ fn data_ports(tunnel: &Tunnel) -> Option<RangeInclusive<u16>> {
     tunnel.ftp.ports.clone().filter(|_| tunnel.protocol == Protocol::Ftp)
 }
 
-/// A file of `key_file` that cannot be used, or not by the unit.
-fn unusable_key(path: &Path, rights: &Rights) -> Option<String> {
-    if is_credential(path) {
-        return None;
-    }
-    match longhaul_relay::verify::load_key(path) {
-        Err(why) => Some(format!("{why}; the daemon does not start")),
-        Ok(_) => rights.cannot_read_key(path),
-    }
-}
-
-/// A file of `key_file` that the unit will have, and that cannot be used now.
-fn missing_credential(path: &Path) -> Option<String> {
-    let why = is_credential(path).then(|| longhaul_relay::verify::load_key(path).err()).flatten()?;
-    Some(format!("{why}; systemd makes it when it starts the unit"))
-}
-
-fn is_credential(path: &Path) -> bool {
-    path.starts_with(longhaul_relay::verify::CREDENTIALS)
+/// A file of `key_file` that cannot be used now, or not by the unit.
+fn unusable_key(path: &Path, rights: &Rights) -> Option<Finding> {
+    let is_credential = path.starts_with(longhaul_relay::verify::CREDENTIALS);
+    let Err(why) = longhaul_relay::verify::load_key(path) else {
+        let text = if is_credential { None } else { rights.cannot_read_key(path) };
+        return text.map(|text| Finding { text, stops_start: true });
+    };
+    // Whoever runs the check may have less rights than the daemon.
+    let is_closed = fs::File::open(path).is_err_and(|err| err.kind() == ErrorKind::PermissionDenied);
+    let (effect, stops_start) = match (is_credential, is_closed) {
+        (true, _) => ("systemd makes it when it starts the unit", false),
+        (_, true) => ("the daemon does not start if it cannot read it, either", false),
+        _ => ("the daemon does not start", true),
+    };
+    Some(Finding { text: format!("{why}; {effect}"), stops_start })
 }
 
 /// An address that no interface has: bind(2) to any port of it says so and disturbs nobody. `effect` follows the finding.
