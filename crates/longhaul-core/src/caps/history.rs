@@ -88,9 +88,7 @@ impl History {
             self.looks.iter().rev().find(is_old).or(self.looks.front())
         };
         let (Some(first), Some(last)) = (at_least(from), at_least(to)) else { return (0.0, 0.0, 0.0) };
-        let delivered = (last.delivered - first.delivered) as f64;
-        let retransmitted = (last.retransmitted - first.retransmitted) as f64;
-        (delivered, retransmitted, last.at.saturating_duration_since(first.at).as_secs_f64())
+        last.after(first)
     }
 
     /// Returns the rate in bit/s of about the last `time`.
@@ -114,17 +112,12 @@ impl History {
         let (Some(last), Some(middle), Some(first)) = (newest.next(), newest.next(), newest.next()) else {
             return true;
         };
-        let rate = |from: &Seen, to: &Seen| {
-            (to.delivered - from.delivered) as f64
-                / to.at.saturating_duration_since(from.at).max(SHORTEST).as_secs_f64()
-        };
-        rate(middle, last) > GROWS * rate(first, middle)
+        rate(last.after(middle)) > GROWS * rate(middle.after(first))
     }
 
     /// Returns the share of retransmitted bytes of about the last `time`.
     pub(super) fn loss(&self, time: Duration) -> f64 {
-        let (delivered, retransmitted, _) = self.over(time);
-        retransmitted / (delivered + retransmitted).max(1.0)
+        loss(self.over(time))
     }
 
     /// Returns the time from the first look of the last `time` with a share of at least `least` retransmitted to the last such look.
@@ -132,19 +125,30 @@ impl History {
         let pairs = self.looks.iter().zip(self.looks.iter().skip(1));
         let now = self.looks.back().map(|last| last.at);
         let mut lossy = pairs.filter_map(|(before, look)| {
-            let (delivered, retransmitted) =
-                (look.delivered - before.delivered, look.retransmitted - before.retransmitted);
             let is_recent = now.is_some_and(|now| now.saturating_duration_since(look.at) <= time);
-            let share = retransmitted as f64 / ((delivered + retransmitted) as f64).max(1.0);
-            (is_recent && retransmitted > 0 && share >= least).then_some(look.at)
+            let share = loss(look.after(before));
+            (is_recent && share > 0.0 && share >= least).then_some(look.at)
         });
         let Some(first) = lossy.next() else { return Duration::ZERO };
         lossy.next_back().unwrap_or(first).saturating_duration_since(first)
     }
 }
 
+impl Seen {
+    /// Returns bytes acknowledged and bytes retransmitted after the look `before`, and the time in seconds.
+    fn after(&self, before: &Seen) -> (f64, f64, f64) {
+        let delivered = (self.delivered - before.delivered) as f64;
+        let retransmitted = (self.retransmitted - before.retransmitted) as f64;
+        (delivered, retransmitted, self.at.saturating_duration_since(before.at).as_secs_f64())
+    }
+}
+
 fn rate((delivered, _, elapsed): (f64, f64, f64)) -> f64 {
-    if elapsed > 0.0 { delivered * 8.0 / elapsed } else { 0.0 }
+    delivered * 8.0 / elapsed.max(SHORTEST.as_secs_f64())
+}
+
+fn loss((delivered, retransmitted, _): (f64, f64, f64)) -> f64 {
+    retransmitted / (delivered + retransmitted).max(1.0)
 }
 
 /// Time for which looks are kept.

@@ -3,7 +3,7 @@
 use super::history::History;
 use std::time::Duration;
 
-/// What is known of the losses of a path.
+/// The losses that a path has shown, and the policer that they point to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     /// Losses that do not come from a full queue or a policer, as a share of the bytes.
@@ -12,12 +12,14 @@ pub(super) struct Losses {
     policer: Option<f64>,
 }
 
-/// What a trial with a lower rate has shown.
+/// The result of a trial with a lower rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
+    /// The losses come from a policer.
     Policer,
-    /// It was taken for a policer of this rate, and is none.
+    /// They do not, although a policer of this rate was found before.
     NoPolicer(f64),
+    /// They come from a bad line.
     Random,
 }
 
@@ -61,7 +63,7 @@ impl Losses {
         let refuted = self.policer.filter(|rate| has_passed && line < ONE_RATE * rate);
         if has_ended && refuted.is_none() {
             let known = self.policer.filter(|rate| line >= ONE_RATE * rate);
-            self.policer = Some(known.unwrap_or(line).max(line));
+            self.policer = Some(known.map_or(line, |rate| rate.max(line)));
             return Verdict::Policer;
         }
         *self = Losses { random: loss, policer: None };
@@ -77,7 +79,7 @@ impl Losses {
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Time in seconds of looks that count as a second.
-const LEAST_SECOND: f64 = 0.8;
+pub(super) const LEAST_SECOND: f64 = 0.8;
 /// Part of the remembered random loss that is left after a look: half of it after seven seconds; with rare looks two and a half times as
 /// late.
 const KEPT_OF_LOSS: f64 = 0.99;

@@ -16,7 +16,7 @@
 
 use super::base::Base;
 use super::history::{History, PathLook};
-use super::losses::{LASTING, Losses, Verdict};
+use super::losses::{LASTING, LEAST_SECOND, Losses, Verdict};
 use super::phase::{Declines, Draining, PathState, Phase};
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
@@ -428,7 +428,8 @@ impl PathCap {
         }
         let is_heavy = self.cap.is_none() && Losses::are_heavy(&self.history);
         // Losses of a full queue are told a round trip later.
-        if for_time < if is_heavy { 3 * self.rtt() } else { SECOND + 2 * self.rtt() } {
+        let needed = if is_heavy { 3 * self.rtt() } else { SECOND + 2 * self.rtt() };
+        if for_time < needed {
             return;
         }
         let Some(loss) = self.losses.see(&self.history, is_heavy) else { return };
@@ -499,8 +500,6 @@ impl PathCap {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Time in seconds of looks that count as a second.
-const LEAST_SECOND: f64 = 0.8;
 /// Part of the highest rate that is left after a look: half of it after four minutes; with rare looks two and a half times as late.
 const KEPT_OF_HIGHEST: f64 = 0.9997;
 /// Least cap, and least rate that says something about the line, as a part of the highest rate.

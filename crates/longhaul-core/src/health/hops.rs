@@ -34,12 +34,12 @@ struct HopProblem {
     fault: Fault,
 }
 
-/// Writes an age, after a blank. A line of the log has none, because it may be read much later.
-type Ago = fn(Duration) -> String;
+/// Writes an age behind some words. A line of the log has neither, because it may be read much later.
+type Ago = fn(&str, Duration) -> String;
 
-const AGO: Ago = |time| format!(" {} ago", age(time.as_secs_f64()));
+const AGO: Ago = |words, time| format!("{words}{} ago", age(time.as_secs_f64()));
 
-const NO_AGE: Ago = |_| String::new();
+const NO_AGE: Ago = |_, _| String::new();
 
 /// The rules. Of those that apply to a hop, the first one with a problem writes it, and the first one with few words writes these.
 const HOP_RULES: &[HopRule] = &[
@@ -264,17 +264,16 @@ fn resets(hop: &HopFacts) -> Option<Resets> {
 
 fn resets_flows(hop: &HopFacts, ago: Ago) -> String {
     let Some(Resets { count, last, .. }) = resets(hop) else { return String::new() };
-    let last = Some(ago(last)).filter(|last| !last.is_empty()).map(|last| format!(", the last one{last}"));
-    format!("reset the last {count} flows before it sent a byte{}", last.unwrap_or_default())
+    format!("reset the last {count} flows before it sent a byte{}", ago(", the last one ", last))
 }
 
 fn stalled_for(hop: &HopFacts) -> String {
     age(hop.choice.stalled_for.unwrap_or_default().as_secs_f64())
 }
 
-/// Returns why the last dial or check of `hop` failed, and its age, after a blank: ` (refused 3s ago)`. Empty if none has.
+/// Returns why the last dial or check of `hop` failed, and its age by `ago`, behind a blank: ` (refused 3s ago)`. Empty if none has.
 fn last_failure(hop: &HopFacts, ago: Ago) -> String {
-    let told = |Noted { why, age }: &Noted| format!(" ({why}{})", ago(*age));
+    let told = |Noted { why, age }: &Noted| format!(" ({why}{})", ago(" ", *age));
     hop.last_failure.as_ref().map(told).unwrap_or_default()
 }
 

@@ -138,15 +138,22 @@ async fn live_flows_follow_the_schedule() {
     assert!(other.limits().iter().all(|limit| *limit <= mbit(8)), "{:?}", other.limits());
 }
 
+/// Sets the cap of `tunnel`, and starts no thread. Returns the rules.
+fn without_thread(governor: &Governor, tunnel: &Arc<Tunnel>) -> Arc<Rules> {
+    let rules = Rules::default().next(Bandwidth::default(), std::slice::from_ref(tunnel), &HashMap::new());
+    let rules = Arc::new(rules);
+    lock(&governor.shared.desk).rules = rules.clone();
+    governor.shared.is_capped.store(true, Relaxed);
+    rules
+}
+
 /// The thread may look at the live flows before the governor knows that it runs.
 #[tokio::test]
 async fn a_flow_that_begins_while_the_thread_starts_is_handed_over() {
     let registry = Arc::<Registry>::default();
     let governor = Governor::new(&registry);
     let tunnel = tunnel("capped", |tunnel| tunnel.bandwidth = fixed(mbit(40)));
-    let rules = Rules::default().next(Bandwidth::default(), std::slice::from_ref(&tunnel), &HashMap::new());
-    lock(&governor.shared.desk).rules = Arc::new(rules);
-    governor.shared.is_capped.store(true, Relaxed);
+    without_thread(&governor, &tunnel);
     let live = begin(&registry, &governor, &tunnel);
     assert_eq!(lock(&governor.shared.desk).begun.pop().unwrap().flow.number, live.flow.number);
 }
@@ -157,10 +164,7 @@ async fn a_flow_that_begins_during_a_reload_has_the_limit_that_its_members_know(
     let registry = Arc::<Registry>::default();
     let governor = Governor::new(&registry);
     let tunnel = tunnel("capped", |tunnel| tunnel.bandwidth = fixed(mbit(40)));
-    let rules = Rules::default().next(Bandwidth::default(), std::slice::from_ref(&tunnel), &HashMap::new());
-    let rules = Arc::new(rules);
-    lock(&governor.shared.desk).rules = rules.clone();
-    governor.shared.is_capped.store(true, Relaxed);
+    let rules = without_thread(&governor, &tunnel);
     let live = begin(&registry, &governor, &tunnel);
     assert_eq!(live.limits(), [mbit(40); 2]);
     let begun = std::mem::take(&mut lock(&governor.shared.desk).begun);

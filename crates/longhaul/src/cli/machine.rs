@@ -22,9 +22,9 @@ use std::time::Duration;
 pub(super) struct Here {
     /// One for each thing that will not work.
     pub(super) warnings: Vec<Message>,
-    /// Number of tunnels that will not start. All of them, if the daemon will not.
+    /// Number of tunnels that will not start. All of them, if a key of the daemon prevents it.
     pub(super) will_not_start: usize,
-    /// Whether the daemon will not start.
+    /// Whether a key of the daemon prevents that it starts.
     pub(super) stops_daemon: bool,
     /// Line of the summary about a drain without `drain_timeout`, where the unit limits it.
     pub(super) drain: Option<String>,

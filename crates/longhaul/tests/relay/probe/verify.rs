@@ -494,11 +494,8 @@ fn verify_final_false_leaves_the_final_host_alone() {
 fn a_prober_over_the_limit_is_told_so_although_the_dial_has_failed() {
     const COUNT: usize = 300;
     let nobody = Port::reserve("127.0.0.1");
-    let Hop { relay, port } = Hop::new(&[nobody.address()], &["--verify-hops", "1"]);
-    // While the relay is stopped, all prefaces arrive.
-    relay.stop();
-    let probes: Vec<_> = (0..COUNT).map(|_| send(port.address(), &preface(1).bytes())).collect();
-    relay.signal("CONT");
+    let hop = Hop::new(&[nobody.address()], &["--verify-hops", "1"]);
+    let probes = at_once(&hop, COUNT, 1);
     let mut busy = 0;
     for probe in &probes {
         let next = report(probe).next;
@@ -507,8 +504,16 @@ fn a_prober_over_the_limit_is_told_so_although_the_dial_has_failed() {
         assert_eq!(read_to_end(probe), (Vec::new(), Ending::Fin));
     }
     assert!(busy > 0 && busy < COUNT, "{busy}");
-    let counters = relay.counters();
+    let counters = hop.relay.counters();
     assert_eq!((&counters["probes"], &counters["probes_refused"]), (&(COUNT - busy).into(), &busy.into()));
+}
+
+/// Sends `count` probes, whose prefaces have all arrived before the relay looks.
+fn at_once(Hop { relay, port }: &Hop, count: usize, hops: u8) -> Vec<TcpStream> {
+    relay.stop();
+    let probes = (0..count).map(|_| send(port.address(), &preface(hops).bytes())).collect();
+    relay.signal("CONT");
+    probes
 }
 
 /// The last relay answers them itself, so they cost no more than others.
@@ -516,12 +521,8 @@ fn a_prober_over_the_limit_is_told_so_although_the_dial_has_failed() {
 fn as_many_probers_hear_of_a_failed_dial_as_have_places() {
     const OF_A_SOURCE: usize = 16;
     let nobody = Port::reserve("127.0.0.1");
-    let Hop { relay, port } = Hop::new(&[nobody.address()], &["--verify-hops", "0"]);
-    // While the relay is stopped, all prefaces arrive.
-    relay.stop();
-    let probes: Vec<_> = (0..OF_A_SOURCE).map(|_| send(port.address(), &preface(0).bytes())).collect();
-    relay.signal("CONT");
-    for probe in &probes {
+    let hop = Hop::new(&[nobody.address()], &["--verify-hops", "0"]);
+    for probe in &at_once(&hop, OF_A_SOURCE, 0) {
         assert_eq!(report(probe).next, Next::DialFailed);
     }
 }
