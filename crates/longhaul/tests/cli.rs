@@ -203,6 +203,23 @@ fn check_warns_about_addresses_devices_and_names_missing_on_this_machine() {
     assert!(shown.ends_with(": the daemon will NOT start on this machine\n"), "{shown}");
 }
 
+/// Opening it would wait for its writer.
+#[test]
+fn check_does_not_wait_for_a_key_file_that_is_a_fifo() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, key) = (dir.path().join("longhaul.toml"), dir.path().join("key"));
+    assert!(Command::new("mkfifo").args(["-m", "600"]).arg(&key).status().expect("mkfifo").success());
+    let tunnel = "[[tunnel]]\nname = \"a\"\nlisten = \"127.0.0.1:6001\"\nto = \"192.0.2.1:1\"\n";
+    fs::write(&file, format!("[probe]\nkey_file = {key:?}\n{tunnel}")).expect("a file");
+    let check = [env!("CARGO_BIN_EXE_longhaul"), "check", "-c"];
+    let output = Command::new("timeout").arg("60").args(check).arg(&file).output().expect("timeout");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && stderr.contains("it is not a regular file; the daemon does not start"),
+        "{stderr}"
+    );
+}
+
 #[test]
 fn check_assumes_the_capabilities_of_the_unit_and_strict_turns_warnings_into_errors() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -380,7 +380,7 @@ fn each_other_rule_has_its_stage_its_health_and_its_remedy() {
     for (full, why) in [
         (Full::MaxFlows, "the tunnel has its `max_flows`; raise it"),
         (Full::AllFlows, "all tunnels together have the `max_flows` of the process; raise it"),
-        (Full::Permits, "no descriptors are left for another flow; raise LimitNOFILE="),
+        (Full::Permits, "no descriptors are left for another flow; raise LimitNOFILE"),
     ] {
         let waiting = Some(Wait { full, since: at(7) });
         let want = format!("connections wait in the listen queue: {why}, or wait until flows end");

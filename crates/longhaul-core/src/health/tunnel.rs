@@ -97,7 +97,7 @@ fn waiting_clients(tunnel: &TunnelFacts<'_>, _: At) -> Option<Problem> {
     let Wait { full, since } = tunnel.waiting?;
     let remedy = match full {
         Full::MaxFlows | Full::AllFlows => "raise it",
-        Full::Permits => "raise LimitNOFILE=",
+        Full::Permits => "raise LimitNOFILE",
     };
     let evidence = format!("connections wait in the listen queue: {}", full.why());
     let remedy = format!("{remedy}, or wait until flows end");

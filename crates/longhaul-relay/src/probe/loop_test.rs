@@ -157,9 +157,6 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
             began = began.or_else(|| Some(Instant::now()));
             tell(&tunnel.settings.name, from, next_hop, is_certain);
         }
-        if result == Tested::Gone && !watch_says(Watch::is_loop, from) {
-            told = None;
-        }
         last_hop = Some(next_hop);
         due = Instant::now()
             + match result {

@@ -10,11 +10,27 @@ use std::path::Path;
 
 /// Why the file of a key is not used. The text names the path and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyError(String);
+pub struct KeyError {
+    text: String,
+    is_denied: bool,
+}
+
+impl KeyError {
+    /// Whether this process may not read the file. Another user may.
+    pub fn is_denied(&self) -> bool {
+        self.is_denied
+    }
+}
+
+impl From<String> for KeyError {
+    fn from(text: String) -> KeyError {
+        KeyError { text, is_denied: false }
+    }
+}
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -23,15 +39,14 @@ impl fmt::Display for KeyError {
 /// # Errors
 /// It cannot be read, others may read it, or it is too short or too long.
 pub fn load(path: &Path) -> Result<Key, KeyError> {
-    read(path).map_err(KeyError)
-}
-
-fn read(path: &Path) -> Result<Key, String> {
     let name = path.display();
-    let failed = |err: io::Error| format!("key file {name}: {err}{}", remedy(path, err.kind()));
+    let failed = |err: io::Error| KeyError {
+        text: format!("key file {name}: {err}{}", remedy(path, err.kind())),
+        is_denied: err.kind() == ErrorKind::PermissionDenied,
+    };
     // Opening a FIFO would wait for its writer.
     if !path.metadata().map_err(failed)?.is_file() {
-        return Err(format!("key file {name}: it is not a regular file"));
+        return Err(format!("key file {name}: it is not a regular file").into());
     }
     let file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.mode();
@@ -39,12 +54,13 @@ fn read(path: &Path) -> Result<Key, String> {
         return Err(format!(
             "key file {name}: other users may read or change it (mode {:04o}): chmod o= {name}",
             mode & 0o7777
-        ));
+        )
+        .into());
     }
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("key file {name}: it is longer than {MAX_FILE_BYTES} bytes"));
+        return Err(format!("key file {name}: it is longer than {MAX_FILE_BYTES} bytes").into());
     }
     let key = bytes.trim_ascii_end();
     Key::new(key).ok_or_else(|| {
@@ -52,6 +68,7 @@ fn read(path: &Path) -> Result<Key, String> {
         format!(
             "key file {name}: a key of {has} bytes is too short; write {MIN_KEY_BYTES} or more: openssl rand -hex 32"
         )
+        .into()
     })
 }
 

@@ -11,7 +11,6 @@ use longhaul_sys::route::RouteSocket;
 use longhaul_sys::sockopt::{allowed_congestion_controls, available_congestion_controls};
 use longhaul_units::show_duration;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
@@ -215,18 +214,19 @@ fn data_ports(tunnel: &Tunnel) -> Option<RangeInclusive<u16>> {
 /// A file of `key_file` that cannot be used now, or not by the unit.
 fn unusable_key(path: &Path, rights: &Rights) -> Option<Finding> {
     let is_credential = path.starts_with(longhaul_relay::verify::CREDENTIALS);
-    let Err(why) = longhaul_relay::verify::load_key(path) else {
-        let text = if is_credential { None } else { rights.cannot_read_key(path) };
-        return text.map(|text| Finding { text, stops_start: true });
+    let of_unit = || rights.cannot_read_key(path);
+    let (text, stops_start) = match longhaul_relay::verify::load_key(path) {
+        Err(why) if is_credential => (format!("{why}; systemd makes it when it starts the unit"), false),
+        // Whoever runs the check may have less rights than the daemon.
+        Err(why) if why.is_denied() => match of_unit() {
+            Some(text) => (text, true),
+            None => (format!("{why}; the daemon does not start if it cannot read it, either"), false),
+        },
+        Err(why) => (format!("{why}; the daemon does not start"), true),
+        Ok(_) if is_credential => return None,
+        Ok(_) => (of_unit()?, true),
     };
-    // Whoever runs the check may have less rights than the daemon.
-    let is_closed = fs::File::open(path).is_err_and(|err| err.kind() == ErrorKind::PermissionDenied);
-    let (effect, stops_start) = match (is_credential, is_closed) {
-        (true, _) => ("systemd makes it when it starts the unit", false),
-        (_, true) => ("the daemon does not start if it cannot read it, either", false),
-        _ => ("the daemon does not start", true),
-    };
-    Some(Finding { text: format!("{why}; {effect}"), stops_start })
+    Some(Finding { text, stops_start })
 }
 
 /// An address that no interface has: bind(2) to any port of it says so and disturbs nobody. `effect` follows the finding.
