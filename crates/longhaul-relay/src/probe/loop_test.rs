@@ -157,6 +157,11 @@ async fn test_while_unanswered(relay: Arc<Relay>, tunnel: Arc<ServedTunnel>, mut
             began = began.or_else(|| Some(Instant::now()));
             tell(&tunnel.settings.name, from, next_hop, is_certain);
         }
+        // From now on, `status` does not name them either.
+        if result == Tested::Gone && !watch_says(Watch::is_loop, from) {
+            told = None;
+            tell_end(&tunnel.settings.name, began.take());
+        }
         last_hop = Some(next_hop);
         due = Instant::now()
             + match result {
