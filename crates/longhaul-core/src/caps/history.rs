@@ -40,7 +40,7 @@ pub(super) struct Seen {
     pub(super) at: Instant,
     pub(super) rtt: Option<Duration>,
     pub(super) deviation: Duration,
-    /// Whether bytes waited, and none was acknowledged, although some were before.
+    /// Whether bytes waited, and none was acknowledged, although some were in the looks before: an outage. At a start, none was.
     pub(super) is_dark: bool,
     delivered: u64,
     retransmitted: u64,
@@ -49,7 +49,9 @@ pub(super) struct Seen {
 impl History {
     /// Adds a look, and forgets those that are older than [`MEMORY`].
     pub(super) fn add(&mut self, now: Instant, look: &PathLook) {
-        let (delivered, retransmitted) = self.looks.back().map_or((0, 0), |last| (last.delivered, last.retransmitted));
+        let (delivered, retransmitted, was_dark) =
+            self.looks.back().map_or((0, 0, false), |last| (last.delivered, last.retransmitted, last.is_dark));
+        let has_moved = self.looks.iter().rev().take(FEW).any(|seen| seen.delivered < delivered);
         while self.looks.front().is_some_and(|first| now.saturating_duration_since(first.at) > MEMORY) {
             self.looks.pop_front();
         }
@@ -57,7 +59,7 @@ impl History {
             at: now,
             rtt: look.rtt,
             deviation: look.deviation,
-            is_dark: look.delivered == 0 && look.waiting > 0 && delivered > 0,
+            is_dark: look.delivered == 0 && look.waiting > 0 && (was_dark || has_moved),
             delivered: delivered + look.delivered,
             retransmitted: retransmitted + look.retransmitted,
         });
@@ -121,7 +123,7 @@ impl History {
     }
 
     /// Returns the time from the first look of the last `time` with a share of at least `least` retransmitted to the last such look.
-    pub(super) fn losses_last(&self, time: Duration, least: f64) -> Duration {
+    pub(super) fn lossy_for(&self, time: Duration, least: f64) -> Duration {
         let pairs = self.looks.iter().zip(self.looks.iter().skip(1));
         let now = self.looks.back().map(|last| last.at);
         let mut lossy = pairs.filter_map(|(before, look)| {
@@ -155,5 +157,7 @@ fn loss((delivered, retransmitted, _): (f64, f64, f64)) -> f64 {
 const MEMORY: Duration = Duration::from_secs(4);
 /// Shortest time between two looks.
 const SHORTEST: Duration = Duration::from_millis(1);
+/// Number of looks before an outage, one of which has acknowledged bytes.
+const FEW: usize = 4;
 /// Multiple of the rate of a look above which that of the next one says that the rate still grows.
 const GROWS: f64 = 1.2;

@@ -146,14 +146,15 @@ impl PathCap {
                 self.raise(now, step, count, queue <= short / 2);
             }
             Phase::Raising { .. } => {}
-            Phase::Losing { loss, before, until } => self.lose(now, loss, before, until),
+            Phase::Losing { loss, before, until } if now >= until => self.lose(now, loss, before),
+            Phase::Losing { .. } => {}
             Phase::Sharing { until, .. } if now >= until => self.begin_drain(now, queue, true),
             Phase::Sharing { held, .. } if now >= held => self.cap = None,
             Phase::Sharing { .. } => {}
         }
         // A queue that is too short for the search to find it may be full all the same.
-        let may_lose = if matches!(self.phase, Phase::Searching) { SEARCHED * short } else { short };
-        if queue > may_lose {
+        let unseen = if matches!(self.phase, Phase::Searching) { SEARCHED * short } else { short };
+        if queue > unseen {
             self.short_since = None;
         } else {
             let since = *self.short_since.get_or_insert(now);
@@ -314,7 +315,7 @@ impl PathCap {
         self.drained = draining.before.map(|_| now);
         (self.patience, self.steady) = (FIRST_PATIENCE, None);
         if let Some(before) = draining.before {
-            self.losses.limit(self.line);
+            self.losses.lower(self.line);
             self.declines.follow(self.line, before, now);
             if self.line < MISTAKEN * before {
                 self.boost = FOUND_BOOST;
@@ -395,7 +396,7 @@ impl PathCap {
         // Beside half of a queue that counts, it is the line that keeps the rate below the cap.
         let used = if self.last.held > 0 && is_empty { USED_BY_MOST } else { USED };
         let rate = self.history.rate_over(RECENT);
-        if !self.is_wanted() || rate < used * cap || self.losses.are_policed(&self.history) {
+        if !self.is_wanted() || rate < used * cap || self.losses.seem_policed(&self.history) {
             return;
         }
         self.boost = 1.0;
@@ -404,7 +405,7 @@ impl PathCap {
         self.line = self.line.max(rate.min(cap));
         self.losses.pass(rate);
         // A policer's losses are told after a second of them.
-        let steps = if self.losses.is_policed() { POLICED_STEPS } else { STEPS_OF_A_SIZE };
+        let steps = if self.losses.has_policer() { POLICED_STEPS } else { STEPS_OF_A_SIZE };
         let is_longer = (count + 1) % steps == 0;
         let step = if is_longer { 2.0 * step } else { step };
         self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
@@ -432,17 +433,22 @@ impl PathCap {
         if for_time < needed {
             return;
         }
-        let Some(loss) = self.losses.see(&self.history, is_heavy) else { return };
+        let Some(loss) = self.losses.suspect(&self.history, is_heavy) else { return };
         let before = self.cap;
         // While a start grows, what passes is not yet seen.
         if !self.is_wanted() || before.is_none() && self.history.grows() {
             return;
         }
         let lately = if is_heavy { RECENT } else { LASTING };
-        let (rate, passes) = (self.history.rate_over(lately), 1.0 - self.history.loss(lately));
+        let (mut rate, passes) = (self.history.rate_over(lately), 1.0 - self.history.loss(lately));
         // Losses of traffic that does not use the cap say nothing about it.
         if rate <= 0.0 || before.is_some_and(|cap| rate < USED_BY_MOST * passes * cap) {
             return;
+        }
+        // The look before may have found the policer's bucket full. With a much lower rate, the last look is a disturbed one.
+        let last = self.history.last_rate();
+        if is_heavy && last > MUCH_LOWER * rate {
+            rate = rate.min(last);
         }
         // A loss makes a sender slower for a while, and then the rate is less than what would pass.
         self.line = before.map_or(rate, |cap| self.history.rate_over(2 * SECOND).max(rate).min(passes * cap));
@@ -450,13 +456,16 @@ impl PathCap {
         self.phase = Phase::Losing { loss, before, until: now + (2 * SECOND).max(6 * self.rtt()) };
     }
 
-    fn lose(&mut self, now: Instant, loss: f64, before: Option<f64>, until: Instant) {
-        if now < until {
-            return;
-        }
+    fn lose(&mut self, now: Instant, loss: f64, before: Option<f64>) {
         // A cap that nobody has used has shown nothing.
-        if !self.is_wanted() || self.history.rate_over(SECOND) <= 0.0 {
+        let rate = self.history.rate_over(SECOND);
+        if !self.is_wanted() || rate <= 0.0 {
             return self.forgive(now, before);
+        }
+        // The rate of a start may have been too high. If the cap was used, what has passed is what passes.
+        let sent = rate / (1.0 - self.history.loss(SECOND));
+        if before.is_none() && self.cap.is_some_and(|cap| sent >= USED * cap) {
+            self.line = self.line.min(rate / BELOW);
         }
         match self.losses.judge(&self.history, loss, self.line, before) {
             Verdict::Policer if before.is_some() => self.rest(now, POLICED_REST),
@@ -564,6 +573,8 @@ const AFTER_STEP: Duration = Duration::from_millis(150);
 /// rate free for a flow that something else limits.
 const USED: f64 = 0.92;
 const USED_BY_MOST: f64 = 0.75;
+/// Part of the rate of two looks below which that of the last one does not count.
+const MUCH_LOWER: f64 = 0.7;
 /// Number of steps of a size below a policer, and the time before the first one.
 const POLICED_STEPS: u32 = 12;
 const POLICED_REST: Duration = Duration::from_secs(5);

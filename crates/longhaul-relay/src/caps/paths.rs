@@ -383,13 +383,14 @@ impl WanSink {
             is_waiting: member.is_waiting(),
             is_background: member.is_background(),
         };
-        (self.arrived, self.retransmitted, self.sent) = (arrived, info.bytes_retrans, member.sent());
+        (self.arrived, self.sent) = (arrived, member.sent());
         self.is_open = info.unacked_segments > 0;
-        let moved = (moved.delivered > 0).then_some(moved);
-        if moved.is_some() {
-            self.moved = Some(now);
+        if moved.delivered == 0 {
+            // What was retransmitted counts when something has arrived.
+            return None;
         }
-        moved
+        (self.retransmitted, self.moved) = (info.bytes_retrans, Some(now));
+        Some(moved)
     }
 
     /// Whether the path moves its bytes, or did not acknowledge them yet. The rest waits for a reader that has stopped, and says nothing
@@ -473,5 +474,16 @@ mod tests {
         assert!(look(0, 10, 0) && look(0, 10, 9), "an outage");
         assert!(look(14_480, 0, 10) && look(14_480, 0, 10), "it has just moved");
         assert!(!look(14_480, 0, 11), "its window is closed");
+    }
+
+    #[test]
+    fn bytes_retransmitted_while_nothing_arrives_count_later() {
+        let (mut of, member) = (WanSink::begin(), Member::begin(0, None, Instant::now(), 0, None));
+        let mut look = |bytes_acked, bytes_retrans| {
+            let info = TcpInfo { bytes_acked, bytes_retrans, unacked_segments: 10, ..TcpInfo::default() };
+            of.follow(&info, &member, Instant::now()).map(|moved| (moved.delivered, moved.retransmitted))
+        };
+        let looks = [look(1_000, 0), look(1_000, 1_448), look(1_000, 2_896), look(9_000, 4_344), look(9_500, 4_344)];
+        assert_eq!(looks, [Some((1_000, 0)), None, None, Some((8_000, 4_344)), Some((500, 0))]);
     }
 }
