@@ -161,3 +161,25 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const FEW: usize = 4;
 /// Multiple of the rate of a look above which that of the next one says that the rate still grows.
 const GROWS: f64 = 1.2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request long ago, and then bulk, of which no look has seen an acknowledgement yet.
+    #[test]
+    fn a_start_on_a_quiet_path_is_no_outage() {
+        let mut history = History::default();
+        let start = Instant::now();
+        let mut see = |tenth: u32, delivered, waiting| {
+            history.add(
+                start + tenth * Duration::from_millis(100),
+                &PathLook { delivered, waiting, ..PathLook::default() },
+            );
+            history.since(Duration::ZERO).any(|seen| seen.is_dark)
+        };
+        assert!(!see(0, 100, 0) && (1..50).all(|tenth| !see(tenth, 0, 0)));
+        assert!((50..53).all(|tenth| !see(tenth, 0, 1)), "a start");
+        assert!(!see(53, 100_000, 1) && (54..100).all(|tenth| see(tenth, 0, 1)), "an outage");
+    }
+}

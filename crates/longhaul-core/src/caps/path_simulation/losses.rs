@@ -1,6 +1,5 @@
 //! Losses that come from no queue: policers, bad lines, bursts and outages.
 
-use super::super::history::History;
 use super::{MSS, Model, PathCap, PathLook, Run, Sender, World, eight};
 use std::time::{Duration, Instant};
 
@@ -164,19 +163,4 @@ fn a_policer_that_becomes_slower_is_found_again() {
         run.run(60.0);
         assert!(run.used(130.0, 180.0) >= 0.9 * 0.25 && retransmitted(&run) < 0.01, "{flows}: {}", retransmitted(&run));
     }
-}
-
-/// A request long ago, and then bulk, of which no look has seen an acknowledgement yet.
-#[test]
-fn a_start_on_a_quiet_path_is_no_outage() {
-    let mut history = History::default();
-    let start = Instant::now();
-    let mut see = |tenth: u32, delivered, waiting| {
-        history
-            .add(start + tenth * Duration::from_millis(100), &PathLook { delivered, waiting, ..PathLook::default() });
-        history.since(Duration::ZERO).any(|seen| seen.is_dark)
-    };
-    assert!(!see(0, 100, 0) && (1..50).all(|tenth| !see(tenth, 0, 0)));
-    assert!((50..53).all(|tenth| !see(tenth, 0, 1)), "a start");
-    assert!(!see(53, 100_000, 1) && (54..100).all(|tenth| see(tenth, 0, 1)), "an outage");
 }
