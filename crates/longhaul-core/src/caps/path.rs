@@ -254,7 +254,10 @@ impl PathCap {
         if !is_same {
             self.line = rate;
         }
-        let (shows_line, before) = if is_same { (now, None) } else { (now + self.rtt(), Some(before)) };
+        // If the last look has less, the line has become slower: until the rate has nothing of the time before in it.
+        let is_lower = self.history.last_rate() < LOWER * rate;
+        let shown = if is_lower { self.rtt().max(RECENT) } else { self.rtt() };
+        let (shows_line, before) = if is_same { (now, None) } else { (now + shown, Some(before)) };
         let cap = self.drain_cap(queue, is_attempt);
         self.phase = Phase::Draining(Draining {
             since: now,
@@ -573,7 +576,8 @@ const AFTER_STEP: Duration = Duration::from_millis(150);
 /// rate free for a flow that something else limits.
 const USED: f64 = 0.92;
 const USED_BY_MOST: f64 = 0.75;
-/// Part of the rate of two looks below which that of the last one does not count.
+/// Part of the rate of two looks below which that of the last one shows that the rate falls, and below which a start does not count it.
+const LOWER: f64 = 0.9;
 const MUCH_LOWER: f64 = 0.7;
 /// Number of steps of a size below a policer, and the time before the first one.
 const POLICED_STEPS: u32 = 12;

@@ -405,6 +405,20 @@ fn a_line_that_becomes_slower_and_faster_is_followed() {
     assert!(run.used(50.0, 60.0) >= 0.9, "{}", run.used(50.0, 60.0));
 }
 
+/// Whenever between two looks the line becomes slower, nobody else is taken for the reason.
+#[test]
+fn a_line_that_becomes_slower_is_not_shared() {
+    for (offset, mbit) in (0..100).step_by(10).flat_map(|offset| [100.0, 50.0, 20.0].map(|mbit| (offset, mbit))) {
+        let mut run = eight();
+        run.run(f64::from(offset) / 1e3);
+        run.world.rate = mbit * 1e6;
+        for second in 0..5 {
+            run.run(1.0);
+            assert_eq!(run.path.state().0, PathState::ShortQueue, "{mbit} Mbit/s, {offset} ms, second {second}");
+        }
+    }
+}
+
 #[test]
 fn a_longer_route_is_no_queue() {
     let mut run = eight();
