@@ -99,6 +99,7 @@ fn tunnels(findings: &mut Findings<'_>, given: &Written<'_>, config: &mut Config
     conflicts(findings, &config.tunnels, &places);
     loops(findings, &config.tunnels, &places);
     data_ports(findings, &config.tunnels, &places);
+    background(findings, config, &places);
 }
 
 fn tunnel(findings: &mut Findings<'_>, table: &DeTable<'_>, span: Range<usize>) -> (Tunnel, KeyPlaces) {
@@ -158,6 +159,15 @@ fn data_ports(findings: &mut Findings<'_>, tunnels: &[Tunnel], places: &[KeyPlac
             );
             findings.add(Severity::Warning, Some(span), text);
         }
+    }
+}
+
+/// Adds a warning for each tunnel in the background if the daemon's `bandwidth` is never `auto`.
+fn background(findings: &mut Findings<'_>, config: &Config, places: &[KeyPlaces]) {
+    let remedy = "bandwidth = \"auto\"; write that above the first [[tunnel]]";
+    for (tunnel, places) in config.tunnels.iter().zip(places) {
+        let warning = keys::background_without_auto(&config.bandwidth, tunnel, remedy);
+        remark(findings, warning.into_iter().collect(), places, 0..0);
     }
 }
 

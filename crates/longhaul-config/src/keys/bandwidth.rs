@@ -1,8 +1,7 @@
 //! The keys of a tunnel about bandwidth, and what they have in common with those of the daemon.
 
-use crate::config::Config;
 use crate::options::Leg;
-use crate::remark::{Remark, Syntax, no_remarks};
+use crate::remark::{Remark, Syntax};
 use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
 use crate::suggest;
 use crate::tunnel::Tunnel;
@@ -21,8 +20,9 @@ pub(super) const ROWS: &[Row<Tunnel>] = &[
             argument: Argument::Named("RATE"),
             short: "Cap of all flows, or auto",
             long: "Payload that the relay sends for all flows together, in each direction, such as 200Mbit/s. The flows share it \
-                   fairly, and a flow that wants less leaves the rest to the others. `auto` finds a cap for each path by itself, a \
-                   little below its line's rate, so that the line's queue stays short; `auto 500Mbit/s` keeps all paths below that.",
+                   fairly, and a flow that wants less leaves the rest to the others. `auto` finds a cap for each WAN path by \
+                   itself, a little below its line's rate, so that the line's queue stays short; write it on both relays. `auto \
+                   500Mbit/s` keeps all paths together below that.",
         }),
         value: KeyValue::One(|tunnel, text| cap(&mut tunnel.bandwidth, text)),
         show: |tunnel| show(&tunnel.bandwidth).map(|cap| format!("bandwidth in each direction: {cap}")),
@@ -32,7 +32,8 @@ pub(super) const ROWS: &[Row<Tunnel>] = &[
             remarks
         },
         doc: "Cap of all flows of the tunnel together, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s. \
-              See [Limiting the bandwidth](operations.md#limiting-the-bandwidth).",
+              See [Limiting the bandwidth](operations.md#limiting-the-bandwidth). In a file, only the daemon's `bandwidth` can be \
+              `auto`.",
     },
     Row {
         name: "bandwidth_schedule",
@@ -76,15 +77,21 @@ pub(super) const ROWS: &[Row<Tunnel>] = &[
             name: "priority",
             argument: Argument::Named("PRIORITY"),
             short: "normal, or background",
-            long: "`background` takes what other tunnels' flows, and other programs on the line, leave. Needs `--bandwidth auto`.",
+            long: "`background` takes what other programs on the line leave, at least 5 % of the path's rate. Needs `--bandwidth \
+                   auto`.",
         }),
         value: KeyValue::One(|tunnel, text| {
             value::word(text, PRIORITIES).map(|is_background| tunnel.is_background = is_background)
         }),
-        show: |tunnel| tunnel.is_background.then(|| "its flows take what others leave".into()),
-        check: no_remarks, // the daemon's `bandwidth` looks for it
+        show: |tunnel| tunnel.is_background.then(|| "while bandwidth is auto, its flows take what others leave".into()),
+        check: |tunnel, syntax| match syntax {
+            Syntax::Flags => {
+                background_without_auto(&tunnel.bandwidth, tunnel, "--bandwidth auto").into_iter().collect()
+            }
+            Syntax::File => Vec::new(), // the daemon's `bandwidth` is read by `read::background`
+        },
         doc: "`\"background\"`: the tunnel's flows take what the flows of other tunnels leave, and what other programs on the line \
-              leave, at least 5 % of the path's rate. Needs `bandwidth = \"auto\"` of the daemon.",
+              leave, at least 5 % of the path's rate. It has an effect only while the daemon's `bandwidth` is `auto`.",
     },
 ];
 
@@ -95,6 +102,7 @@ pub(super) const ROWS: &[Row<Tunnel>] = &[
 fn rate(text: &str) -> Result<Rate, String> {
     const FORM: &str = "write a rate from 1Mbit/s to 1000Gbit/s, such as \"200Mbit/s\"";
     match text.trim().parse::<Rate>() {
+        Err(_) if has_auto(text) => Err("only the daemon's bandwidth can be auto; write a rate here".into()),
         Ok(rate) if rate < MIN_RATE => Err(format!("it is too small; {FORM}")),
         Ok(rate) if rate > MAX_RATE => Err(format!("it is too large; {FORM}")),
         Ok(rate) => Ok(rate),
@@ -114,11 +122,21 @@ pub(super) fn cap(bandwidth: &mut Bandwidth, text: &str) -> Result<(), String> {
 
 /// Reads the words of a cap. Returns whether it is `auto`, and the rate.
 fn auto_or_rate(words: &[&str]) -> Result<(bool, Option<Rate>), String> {
+    const FORM: &str = "write \"auto\", or \"auto 500Mbit/s\" for all paths together";
     match words {
         ["auto"] => Ok((true, None)),
-        ["auto", ceiling @ ..] => rate(&ceiling.join(" ")).map(|rate| (true, Some(rate))),
+        ["auto", "none"] => Err("auto has no limit by itself; write \"auto\" alone".into()),
+        ["auto", ceiling @ ..] if !has_auto(&ceiling.join(" ")) => {
+            rate(&ceiling.join(" ")).map(|rate| (true, Some(rate))).map_err(|err| format!("after auto: {err}"))
+        }
+        words if has_auto(&words.join(" ")) => Err(FORM.into()),
         words => rate(&words.join(" ")).map(|rate| (false, Some(rate))),
     }
+}
+
+/// Whether `text` has the word `auto`, however it is written.
+fn has_auto(text: &str) -> bool {
+    text.split(|letter: char| !letter.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case("auto"))
 }
 
 /// Parses a window of a schedule: `Mon-Fri 08:00-18:00 200Mbit/s`, `Sat 22:00-06:00 none` or, for every day,
@@ -185,16 +203,10 @@ pub(super) fn without_effect(bandwidth: &Bandwidth) -> Vec<Remark> {
     covered.map(|window| Remark::warning("bandwidth_schedule", text(window))).collect()
 }
 
-/// Returns a warning about the first tunnel in the background, if no cap is found by itself.
-pub(super) fn background_without_auto(config: &Config) -> Option<Remark> {
-    let tunnel = config.tunnels.iter().find(|tunnel| tunnel.is_background)?;
-    let text = || {
-        format!(
-            "tunnel \"{}\" has priority = \"background\", which needs bandwidth = \"auto\"; write that above the first [[tunnel]]",
-            tunnel.name
-        )
-    };
-    (!config.bandwidth.may_be_auto()).then(|| Remark::warning("bandwidth", text()))
+/// Returns a warning if `tunnel` is in the background, and the daemon's `bandwidth` never finds a cap by itself. `remedy` says what does.
+pub(crate) fn background_without_auto(bandwidth: &Bandwidth, tunnel: &Tunnel, remedy: &str) -> Option<Remark> {
+    let text = || format!("it has no effect without {remedy}");
+    (tunnel.is_background && !bandwidth.may_be_auto()).then(|| Remark::warning("priority", text()))
 }
 
 /// Returns an error for each key of a tunnel whose value only the daemon's may have. `longhaul relay` has one tunnel, and takes its cap for
@@ -297,6 +309,7 @@ mod tests {
             ("Mon 08:00-18:00 0Mbit/s", "it is too small"),
             ("Mon 08:00-18:00", "write DAYS FROM-UNTIL RATE"),
             ("Mon 08:00-18:00 fast", "does not start with a number; write a rate"),
+            ("Mon 08:00-18:00 Auto", "write \"auto\", or \"auto 500Mbit/s\""),
         ] {
             let refused = window(text).unwrap_err();
             assert!(refused.contains(said), "{text}: {refused}");
@@ -309,6 +322,19 @@ mod tests {
         ] {
             assert!(rate(text).unwrap_err().contains(said), "{text}");
         }
+    }
+
+    #[test]
+    fn a_bad_auto_is_refused_with_what_to_write() {
+        for text in ["Auto", "auto, 500Mbit/s", "500Mbit/s auto", "auto auto"] {
+            let refused = cap(&mut Bandwidth::default(), text).unwrap_err();
+            assert_eq!(refused, "write \"auto\", or \"auto 500Mbit/s\" for all paths together", "{text}");
+        }
+        for (text, said) in [("auto none", "write \"auto\" alone"), ("auto 500", "after auto: it has no unit")] {
+            let refused = cap(&mut Bandwidth::default(), text).unwrap_err();
+            assert!(refused.contains(said), "{text}: {refused}");
+        }
+        assert_eq!(rate("auto").unwrap_err(), "only the daemon's bandwidth can be auto; write a rate here");
     }
 
     #[test]

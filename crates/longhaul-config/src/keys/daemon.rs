@@ -67,14 +67,12 @@ const BANDWIDTH: Row<Config> = Row {
     show: |config| {
         bandwidth::show(&config.bandwidth).map(|cap| format!("bandwidth of all tunnels in each direction: {cap}"))
     },
-    check: |config, _| {
-        let unpaced = config.tunnels.iter().flat_map(|tunnel| bandwidth::unpaced(&config.bandwidth, tunnel));
-        unpaced.chain(bandwidth::background_without_auto(config)).collect()
-    },
+    check: |config, _| config.tunnels.iter().flat_map(|tunnel| bandwidth::unpaced(&config.bandwidth, tunnel)).collect(),
     doc: "Cap of all flows of all tunnels together, for the payload that is sent in each direction, 1 Mbit/s to 1000 Gbit/s. \
           See [Limiting the bandwidth](operations.md#limiting-the-bandwidth). `\"auto\"` finds a cap for each path by itself, a \
           little below its line's rate, so that the line's queue stays short; `\"auto 500Mbit/s\"` keeps all paths together below \
-          that. See [A full line that stays quick](operations.md#a-full-line-that-stays-quick). Needs Linux 4.19.",
+          that. See [A full line that stays quick](operations.md#a-full-line-that-stays-quick). `auto` needs Linux 4.19. \
+          `longhaul relay` has it as `--bandwidth auto`.",
 };
 
 const SCHEDULE: Row<Config> = Row {
@@ -88,7 +86,8 @@ const SCHEDULE: Row<Config> = Row {
     },
     show: no_line, // `bandwidth` shows it
     check: |config, _| bandwidth::without_effect(&config.bandwidth),
-    doc: "Windows of the week in which another cap holds than `bandwidth`, as for a tunnel.",
+    doc: "Windows of the week in which another cap holds than `bandwidth`, as for a tunnel. Here a window may say `auto`, too: \
+          `\"Mon-Fri 08:00-18:00 auto 200Mbit/s\"`.",
 };
 
 const RESOLVER: Row<Config> = Row {

@@ -96,7 +96,7 @@ fn words(rate: Option<Rate>, is_auto: bool) -> String {
         (None, false) => "no cap".into(),
         (Some(rate), false) => rate,
         (None, true) => "a cap for each path".into(),
-        (Some(rate), true) => format!("a cap for each path, of {rate} at most"),
+        (Some(rate), true) => format!("a cap for each path, together {rate} at most"),
     }
 }
 
@@ -164,9 +164,12 @@ mod tests {
         assert_eq!(said(&caps, 19).unwrap(), "a cap for each path until Tue 08:00, then 200 Mbit/s");
         assert_eq!(said(&caps, 9).unwrap(), "cap 200 Mbit/s by the schedule until 18:00, then a cap for each path");
         caps.rate = mbit(500);
-        assert_eq!(said(&caps, 0).unwrap(), "a cap for each path, of 500 Mbit/s at most until 08:00, then 200 Mbit/s");
+        assert_eq!(
+            said(&caps, 0).unwrap(),
+            "a cap for each path, together 500 Mbit/s at most until 08:00, then 200 Mbit/s"
+        );
         caps.schedule[0] = Window { rate: mbit(500), ..office };
-        let want = "cap 500 Mbit/s by the schedule until 18:00, then a cap for each path, of 500 Mbit/s at most";
+        let want = "cap 500 Mbit/s by the schedule until 18:00, then a cap for each path, together 500 Mbit/s at most";
         assert_eq!(said(&caps, 9).unwrap(), want);
         caps.schedule.clear();
         caps.rate = None;

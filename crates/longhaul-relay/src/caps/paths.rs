@@ -265,7 +265,7 @@ impl Paths {
         path.told = view.state;
         let (state, cap) = (view.state.name(), view.cap.map(tracing::field::display));
         let queue_ms = view.queue.map(|queue| queue.as_micros() as f64 / 1e3);
-        info!(path = %path.address, direction = way, state, cap, rate = %view.rate, queue_ms, "the cap of a path has changed its state");
+        info!(path = %path.address, direction = way, state, cap, rate = %view.rate, queue_ms, "the state of a path has changed");
         true
     }
 

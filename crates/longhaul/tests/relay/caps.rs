@@ -139,6 +139,6 @@ fn a_full_line_has_a_cap_that_is_found_by_itself() {
         assert_eq!((got.len(), ending), (sent, Ending::Fin));
         assert!(got.chunks(1 << 16).all(|piece| piece == pattern(9, 1 << 16)), "the bytes differ");
     });
-    let line = near.daemon.relay.wait_log("the cap of a path has changed its state");
+    let line = near.daemon.relay.wait_log("the state of a path has changed");
     assert_eq!(line["state"], "short queue");
 }

@@ -187,19 +187,34 @@ fn paths() -> Vec<Metric> {
             |path| bytes(path.cap_bits_per_second),
         ),
         of("longhaul_path_bytes_per_second", "Payload of the last second.", |path| bytes(Some(path.bits_per_second))),
-        of("longhaul_path_queue_seconds", "Time that a packet waits in the path's queue now.", |path| {
-            real(path.queue_ms.map(|queue| queue / 1e3))
-        }),
-        of("longhaul_path_least_rtt_seconds", "Round-trip time without a queue.", |path| {
-            real(path.least_rtt_ms.map(|rtt| rtt / 1e3))
-        }),
+        of(
+            "longhaul_path_queue_seconds",
+            "Time that a packet waits in the path's queue now. Absent without a measurement in the last seconds.",
+            |path| real(path.queue_ms.map(|queue| queue / 1e3)),
+        ),
+        of(
+            "longhaul_path_least_rtt_seconds",
+            "Round-trip time without a queue. Absent without a measurement in the last seconds.",
+            |path| real(path.least_rtt_ms.map(|rtt| rtt / 1e3)),
+        ),
         Metric::by(
             &["path", "direction", "state"],
             "longhaul_path_state",
-            "1 for the state of the path.",
+            "1 for the state of the path. The other states are absent.",
             |scrape, out| {
                 for path in scrape.snapshot.paths.iter().flatten() {
                     out.add(&[&path.address, &path.way, &path.state], whole(true));
+                }
+            },
+        ),
+        Metric::by(
+            &["path", "direction"],
+            "longhaul_path_state_seconds",
+            "Time since the path last changed its state.",
+            |scrape, out| {
+                for path in scrape.snapshot.paths.iter().flatten() {
+                    let age = scrape.snapshot.unix_seconds - path.since_unix_seconds;
+                    out.add(&[&path.address, &path.way], real(Some(age.max(0.0))));
                 }
             },
         ),
