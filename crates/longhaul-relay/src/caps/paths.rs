@@ -442,7 +442,7 @@ pub(super) fn sink_of(flow: &Flow, direction: usize) -> Leg {
 /// The names of the directions, by the index of [`sources`].
 pub(super) const WAYS: [&str; 2] = ["up", "down"];
 /// Interval of the looks, and the same with more than [`MANY_FLOWS`].
-const EVERY: Duration = Duration::from_millis(90);
+pub(super) const EVERY: Duration = Duration::from_millis(90);
 const SELDOM: Duration = Duration::from_millis(240);
 pub(super) const MANY_FLOWS: usize = 1_000;
 /// Time without an acknowledged byte, and without bytes in flight, after which a leg waits for its reader.

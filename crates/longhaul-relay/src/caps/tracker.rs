@@ -5,7 +5,7 @@
 //! flow that has not moved a byte since the last look costs a few loads, any other one system call for each direction.
 
 use super::desk::{Begun, FEW, News, Offers, Shared, pace};
-use super::paths::{MANY_FLOWS, Paths, Sink, WAYS, sink_of, sources};
+use super::paths::{EVERY, MANY_FLOWS, Paths, Sink, WAYS, sink_of, sources};
 use super::rules::Rules;
 use crate::live::flow::Flow;
 use crate::lock::lock;
@@ -102,6 +102,10 @@ impl Tracker {
         let is_auto_alone = self.is_auto && self.caps.all.is_none() && self.caps.tunnels.iter().all(Option::is_none);
         if is_auto_alone && self.busy > MANY_FLOWS {
             return Pause { time: Some(SLOW), is_drowsy: false };
+        }
+        // Nothing is to be divided until another flow begins.
+        if is_auto_alone && self.busy <= 1 {
+            return Pause { time: Some(EVERY), is_drowsy: true };
         }
         let flows = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
         Pause { time: Some((PER_FLOW.saturating_mul(flows)).clamp(FAST, SLOW)), is_drowsy: false }
