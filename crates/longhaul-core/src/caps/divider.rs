@@ -185,9 +185,9 @@ impl Member {
         self.is_bound && self.told.is_some_and(|limit| self.meter.uses_all_of(limit))
     }
 
-    /// Returns the same direction below other caps. It is on no path yet.
+    /// Returns the same direction below other caps, on the same path.
     pub fn below(self, tunnel: usize, own: Option<Rate>) -> Member {
-        Member { tunnel, own, path: None, ..self }
+        Member { tunnel, own, ..self }
     }
 
     /// Returns the flow's tunnel, as an index into [`Caps::tunnels`].
@@ -203,6 +203,11 @@ impl Member {
     /// Returns the limit of its socket, as it was last told.
     pub fn told(&self) -> Option<Rate> {
         self.told
+    }
+
+    /// Whether its socket has a limit, and needs none any more.
+    pub fn is_lifted(&self) -> bool {
+        self.told.is_some() && self.limit.is_none()
     }
 
     /// Returns the limit if the socket must be told: if it differs from the told one by more than a sixteenth, or less on a path. The

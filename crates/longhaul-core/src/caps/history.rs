@@ -46,6 +46,18 @@ pub(super) struct Seen {
     retransmitted: u64,
 }
 
+impl PathLook {
+    /// Returns the longest queue that the bursts of the flows make, and delayed acknowledgements, on a line of `line` bit/s.
+    pub(super) fn bursts(&self, line: f64) -> Duration {
+        let (active, waiting) = (f64::from(self.active), f64::from(self.waiting));
+        let packet = f64::from(self.segment) * 8.0 / line.max(1.0);
+        // Not every slow leg has an acknowledgement between two looks.
+        let bursts = (3.0 + active.max(waiting).min(MOST_LEGS) / 2.0) * packet;
+        let delayed = if line < SINGLE_SEGMENTS * waiting { (waiting * packet).min(DELAYED_ACK) } else { 0.0 };
+        Duration::try_from_secs_f64(bursts + delayed).unwrap_or(MOST_SHORT).min(MOST_SHORT)
+    }
+}
+
 impl History {
     /// Adds a look, and forgets those that are older than [`MEMORY`].
     pub(super) fn add(&mut self, now: Instant, look: &PathLook) {
@@ -153,6 +165,14 @@ fn loss((delivered, retransmitted, _): (f64, f64, f64)) -> f64 {
     retransmitted / (delivered + retransmitted).max(1.0)
 }
 
+/// Longest queue that counts as short because of the flows' bursts, on slow lines.
+const MOST_SHORT: Duration = Duration::from_millis(80);
+/// Number of legs whose bursts count.
+const MOST_LEGS: f64 = 16.0;
+/// Rate in bit/s below which the kernel's BBR sends one segment at a time (`bbr_min_tso_segs`). The peer then delays the acknowledgement
+/// until the next one comes (RFC 1122 4.2.3.2), for so many seconds at most (`TCP_DELACK_MIN`).
+const SINGLE_SEGMENTS: f64 = 1_200_000.0;
+const DELAYED_ACK: f64 = 0.04;
 /// Time for which looks are kept.
 const MEMORY: Duration = Duration::from_secs(4);
 /// Shortest time between two looks.

@@ -33,6 +33,7 @@ mod path_simulation;
 mod phase;
 mod schedule;
 mod share;
+mod sharing;
 #[cfg(test)]
 mod simulation;
 

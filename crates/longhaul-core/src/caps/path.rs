@@ -18,6 +18,7 @@ use super::base::Base;
 use super::history::{History, PathLook};
 use super::losses::{LASTING, LEAST_SECOND, Losses, Verdict};
 use super::phase::{Declines, Draining, PathState, Phase};
+use super::sharing::{BELOW, FIRST_PATIENCE, HELD, LAST_PATIENCE, held_cap, was_short};
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
 
@@ -110,7 +111,7 @@ impl PathCap {
     /// cap, they have that alone. `None` before a rate was seen.
     pub fn background(&self) -> Option<Rate> {
         (self.highest > 0.0 && self.cap.is_some() || self.state == PathState::Sharing)
-            .then_some(Rate((FLOOR * self.highest) as u64))
+            .then_some(Rate((FLOOR * self.highest).max(LEAST_BACKGROUND) as u64))
     }
 
     /// Says whether all flows of the path are in the background from now on.
@@ -149,7 +150,7 @@ impl PathCap {
             Phase::Losing { loss, before, until } if now >= until => self.lose(now, loss, before),
             Phase::Losing { .. } => {}
             Phase::Sharing { until, .. } if now >= until => self.begin_drain(now, queue, true),
-            Phase::Sharing { held, .. } if now >= held => self.cap = None,
+            Phase::Sharing { held, .. } if now >= held && self.cap.is_some() => self.share_or_not(now, short),
             Phase::Sharing { .. } => {}
         }
         // A queue that is too short for the search to find it may be full all the same.
@@ -168,7 +169,7 @@ impl PathCap {
         self.short_since = None;
         match self.phase {
             // Nobody has seen whether another program fills it.
-            Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now, 0.0),
+            Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now, None),
             Phase::Draining(draining) => self.drained(now, draining),
             Phase::Losing { before, .. } => self.forgive(now, before),
             _ => {}
@@ -187,10 +188,17 @@ impl PathCap {
         self.last = *look;
         let (delivered, _, elapsed) = self.history.over(SECOND);
         let rate = if elapsed >= LEAST_SECOND { delivered * 8.0 / elapsed } else { 0.0 };
-        // What the background yields to others does not show that the path has become slower.
-        let has_less = self.is_wanted() && rate < 0.8 * self.floor();
+        // A queue although we send as little as we may: the line has become much slower.
+        let has_less = self.is_wanted() && rate < self.floor() * if self.is_background { LESS_OF_FLOOR } else { 1.0 };
+        let is_slower = has_less && self.queued() > Some(self.short());
+        // What the background yields to others does not show it, nor a time in which nothing moves.
         let yields = self.is_background && matches!(self.phase, Phase::Draining(_)) && !has_less;
-        self.highest = rate.max(self.highest * if yields { 1.0 } else { KEPT_OF_HIGHEST });
+        let kept = match is_slower {
+            true => KEPT_OF_A_SLOWER_LINE,
+            false if yields || look.delivered == 0 => 1.0,
+            false => KEPT_OF_HIGHEST,
+        };
+        self.highest = rate.max(self.highest * kept);
     }
 
     /// Returns the time that a packet waits in the queue: the least of the last two looks, because one may be disturbed.
@@ -204,13 +212,7 @@ impl PathCap {
     /// path.
     fn short(&self) -> Duration {
         let line = if self.line > 0.0 { self.line } else { self.history.rate_over(SECOND) };
-        let (active, waiting) = (f64::from(self.last.active), f64::from(self.last.waiting));
-        let packet = f64::from(self.last.segment) * 8.0 / line.max(1.0);
-        // Not every slow leg has an acknowledgement between two looks.
-        let bursts = (3.0 + active.max(waiting).min(MOST_LEGS) / 2.0) * packet;
-        let delayed = if line < SINGLE_SEGMENTS * waiting { (waiting * packet).min(DELAYED_ACK) } else { 0.0 };
-        let short = Duration::try_from_secs_f64(bursts + delayed).unwrap_or(MOST_SHORT).min(MOST_SHORT);
-        LEAST_SHORT.max(short).max(self.noise())
+        LEAST_SHORT.max(self.last.bursts(line)).max(self.noise())
     }
 
     /// Returns by how much the path's round-trip time varies without a queue.
@@ -303,7 +305,9 @@ impl PathCap {
             self.line = rate.max(REDUCED * draining.line).min(self.line);
             draining.next = now + rest / 3;
         }
-        if now.saturating_duration_since(draining.at) > rest {
+        // The least cap may be too much for a line that has become much slower. It falls.
+        let is_too_much = !self.is_background && rate < self.floor();
+        if now.saturating_duration_since(draining.at) > rest && !is_too_much {
             return self.stuck(now, draining);
         }
         let cap = self.drain_cap(queue, draining.is_attempt).max(self.floor());
@@ -325,7 +329,7 @@ impl PathCap {
             }
         }
         if self.declines.are_taken(self.line) && !self.is_background {
-            return self.share(now, self.declines.from);
+            return self.share(now, Some(self.declines.from));
         }
         if draining.is_first && draining.is_crowded {
             self.hurried_raises = HURRIED_RAISES;
@@ -373,25 +377,34 @@ impl PathCap {
                 ..draining
             });
         } else {
-            let had =
-                if draining.is_attempt { 0.0 } else { self.declines.from.max(draining.before.unwrap_or_default()) };
-            self.share(now, had);
+            let had = self.declines.from.max(draining.before.unwrap_or_default());
+            self.share(now, (!draining.is_attempt).then_some(had));
         }
     }
 
-    /// Shares the line with another program. Our legs `had` so much of it, or 0 if they did not have it alone, and have yielded more than a
-    /// fair share while that was found out. CUBIC takes half a minute to take it back, so what each of them would have beside one more is
-    /// their cap first, with BBR. If they had much less than the highest rate, it was not all of the line.
-    fn share(&mut self, now: Instant, had: f64) {
-        let fair = had * f64::from(self.last.rivals) / (f64::from(self.last.rivals) + 1.0);
-        let is_held = fair > 0.0 && had >= HAD * self.highest;
-        self.cap = is_held.then_some(fair);
+    /// Shares the line with another program. Our legs `had` so much of it before, and have a cap first. `None`: an attempt has shown that the
+    /// other program is there, and they have none.
+    fn share(&mut self, now: Instant, had: Option<f64>) {
+        self.cap = had.map(|had| held_cap(had, self.line, self.highest, self.last.rivals));
         // The background has nothing to lose by an attempt.
         let until = now + if self.is_background { SECOND } else { self.patience };
-        self.phase = Phase::Sharing { until, held: if is_held { now + HELD } else { now } };
+        self.phase = Phase::Sharing { until, held: if self.cap.is_some() { now + HELD } else { now } };
         self.patience = (2 * self.patience).min(LAST_PATIENCE);
         self.declines = Declines::default();
         self.hurried_raises = 0;
+    }
+
+    /// Ends the time in which our legs have held their share. If the queue was short meanwhile, nobody fills it: another relay has taken its
+    /// part of the line, or the other program has ended.
+    fn share_or_not(&mut self, now: Instant, short: Duration) {
+        let is_short = was_short(&self.history, self.base.rtt.unwrap_or_default() + short);
+        match self.cap.filter(|_| is_short) {
+            Some(cap) => {
+                (self.line, self.patience) = (cap / BELOW, FIRST_PATIENCE);
+                self.rest(now, SECOND);
+            }
+            None => self.cap = None,
+        }
     }
 
     fn raise(&mut self, now: Instant, step: f64, count: u32, is_empty: bool) {
@@ -514,26 +527,20 @@ impl PathCap {
 const SECOND: Duration = Duration::from_secs(1);
 /// Part of the highest rate that is left after a look: half of it after four minutes; with rare looks two and a half times as late.
 const KEPT_OF_HIGHEST: f64 = 0.9997;
+/// The same while the line seems to be slower than the least cap: half of it after two seconds.
+const KEPT_OF_A_SLOWER_LINE: f64 = 0.97;
+/// Part of its floor that others may leave to the background without that being so.
+const LESS_OF_FLOOR: f64 = 0.8;
 /// Least cap, and least rate that says something about the line, as a part of the highest rate.
 const LEAST_OF_HIGHEST: f64 = 0.02;
 /// Time over which the line's rate is measured: two looks, or one that is later than usual.
 const RECENT: Duration = Duration::from_millis(180);
 /// Least queue that is a queue: what acknowledgements of several segments and a busy host make of none.
 const LEAST_SHORT: Duration = Duration::from_millis(4);
-/// Longest queue that counts as short because of the flows' bursts, on slow lines.
-const MOST_SHORT: Duration = Duration::from_millis(80);
 /// Largest noise of a path's round-trip time that is taken for noise.
 const MOST_NOISE: Duration = Duration::from_millis(25);
-/// Number of legs whose bursts count.
-const MOST_LEGS: f64 = 16.0;
-/// Rate in bit/s below which the kernel's BBR sends one segment at a time (`bbr_min_tso_segs`). The peer then delays the acknowledgement
-/// until the next one comes (RFC 1122 4.2.3.2), for so many seconds at most (`TCP_DELACK_MIN`).
-const SINGLE_SEGMENTS: f64 = 1_200_000.0;
-const DELAYED_ACK: f64 = 0.04;
 /// Multiple of a short queue at which the line's rate counts as found.
 const SEARCHED: u32 = 3;
-/// Cap as a part of the line's rate.
-const BELOW: f64 = 0.98;
 /// Time in which a queue is to become empty.
 const DRAINED_IN: Duration = Duration::from_millis(300);
 /// Least cap while a queue becomes empty, as a part of the line's rate.
@@ -541,13 +548,15 @@ const LEAST_PART: f64 = 0.3;
 /// The same in an attempt to empty a queue that others may fill.
 const ATTEMPT: f64 = 0.5;
 /// Least part of the line's rate as first seen to which it is lowered while the queue does not become shorter.
-const REDUCED: f64 = 0.92;
+const REDUCED: f64 = 0.8;
 /// A queue that is shorter by this is shorter.
 const STEADY: Duration = Duration::from_millis(1);
 /// Part of its cap that the background keeps each time the queue does not become shorter.
 const YIELDED: f64 = 0.7;
 /// Least cap of the background, as a part of the highest rate.
 const FLOOR: f64 = 0.05;
+/// The same in bit/s. Below it, a segment takes a second and more.
+const LEAST_BACKGROUND: f64 = 20_000.0;
 /// Longest queue in seconds that the first step of a raise makes, and that any step makes.
 const FIRST_QUEUE: f64 = 0.002;
 const LAST_QUEUE: f64 = 0.02;
@@ -582,9 +591,3 @@ const MUCH_LOWER: f64 = 0.7;
 /// Number of steps of a size below a policer, and the time before the first one.
 const POLICED_STEPS: u32 = 12;
 const POLICED_REST: Duration = Duration::from_secs(5);
-/// Time for which our legs hold their share by a cap, and the part of the highest rate that they must have had.
-const HELD: Duration = Duration::from_secs(6);
-const HAD: f64 = 0.7;
-/// Time from sharing to the first attempt to empty the queue, and the longest time between two attempts.
-const FIRST_PATIENCE: Duration = Duration::from_secs(30);
-const LAST_PATIENCE: Duration = Duration::from_secs(240);

@@ -154,6 +154,12 @@ impl Paths {
                 }
                 None => return,
             },
+            // The handshake's time may have had the client's silence in it.
+            Sink::Wan(_) if info.is_some_and(|info| !info.min_rtt.is_zero() && info.min_rtt < WAN_RTT) => {
+                sink.leave(flow, leg);
+                *sink = Sink::Lan;
+                return member.set_path(None);
+            }
             Sink::Wan(_) => match member.path() {
                 Some(path) => path,
                 None => return,
@@ -217,17 +223,27 @@ impl Paths {
             }
             return Some(Some(*index));
         }
-        let free = self.slots.iter().position(Option::is_none);
-        if free.is_none() && self.slots.len() >= MAX_PATHS {
-            return Some(None);
-        }
-        let index = free.unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
+        let index = self.free(now)?;
         self.slots[index] = Some(Path::begin(address, now));
         self.indices.insert(address, index);
         Some(Some(index))
+    }
+
+    /// Returns the index of a free slot: if there are [`MAX_PATHS`], that of the path that has had no flow for the longest time. `None` if
+    /// all have flows.
+    fn free(&mut self, now: Instant) -> Option<usize> {
+        if let Some(index) = self.slots.iter().position(Option::is_none) {
+            return Some(index);
+        }
+        if self.slots.len() < MAX_PATHS {
+            self.slots.push(None);
+            return Some(self.slots.len() - 1);
+        }
+        let paths = self.slots.iter().enumerate().filter_map(|(index, path)| Some((index, path.as_ref()?)));
+        let unused = paths.filter(|(_, path)| now.saturating_duration_since(path.used) > UNUSED);
+        let (index, oldest) = unused.min_by_key(|(_, path)| path.used)?;
+        self.indices.remove(&oldest.address);
+        Some(index)
     }
 
     /// Decides on the caps after all legs were looked at, and tells `divider`.
@@ -453,8 +469,10 @@ const SHORT: Duration = Duration::from_secs(1);
 pub(super) const KEPT: Duration = Duration::from_secs(300);
 /// Time for which a path counts as used by others than the background after such a flow has moved.
 const FOREGROUND_LASTS: Duration = Duration::from_secs(10);
-/// Maximum number of paths. A leg beyond has no cap of its own.
+/// Maximum number of paths. With that many in use, a leg to another address has no cap until one has ended.
 const MAX_PATHS: usize = 1_024;
+/// Time without a flow after which another path may take the place of one. Longer than any time between two looks.
+const UNUSED: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -485,5 +503,21 @@ mod tests {
         };
         let looks = [look(1_000, 0), look(1_000, 1_448), look(1_000, 2_896), look(9_000, 4_344), look(9_500, 4_344)];
         assert_eq!(looks, [Some((1_000, 0)), None, None, Some((8_000, 4_344)), Some((500, 0))]);
+    }
+
+    #[test]
+    fn a_path_without_flows_leaves_its_place() {
+        let now = Instant::now() + Duration::from_secs(100);
+        let mut paths = Paths::default();
+        for number in 0..MAX_PATHS as u64 {
+            let index = paths.free(now).unwrap();
+            let address = IpAddr::from([10, 0, (number >> 8) as u8, number as u8]);
+            let used = now - if number == 700 { 2 * UNUSED } else { Duration::from_millis(number) };
+            paths.slots[index] = Some(Path { used, ..Path::begin(address, now) });
+            paths.indices.insert(address, index);
+        }
+        assert_eq!((paths.free(now), paths.indices.len()), (Some(700), MAX_PATHS - 1));
+        paths.slots[700] = Some(Path::begin(IpAddr::from([10, 1, 0, 0]), now));
+        assert_eq!(paths.free(now), None, "all others have flows");
     }
 }

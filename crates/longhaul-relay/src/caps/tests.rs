@@ -3,6 +3,7 @@
 use super::desk::{News, pace};
 use super::*;
 use crate::leg::stream::{Stream, pair};
+use longhaul_config::NextHop;
 use longhaul_config::options::Leg;
 use longhaul_core::caps::{Weekday, Window};
 use longhaul_sys::sockopt;
@@ -138,9 +139,9 @@ async fn live_flows_follow_the_schedule() {
     assert!(other.limits().iter().all(|limit| *limit <= mbit(8)), "{:?}", other.limits());
 }
 
-/// Sets the cap of `tunnel`, and starts no thread. Returns the rules.
-fn without_thread(governor: &Governor, tunnel: &Arc<Tunnel>) -> Arc<Rules> {
-    let rules = Rules::default().next(Bandwidth::default(), std::slice::from_ref(tunnel), &HashMap::new());
+/// Sets the caps of all flows and of `tunnel`, and starts no thread. Returns the rules.
+fn without_thread(governor: &Governor, all: Bandwidth, tunnel: &Arc<Tunnel>) -> Arc<Rules> {
+    let rules = Rules::default().next(all, std::slice::from_ref(tunnel), &HashMap::new());
     let rules = Arc::new(rules);
     lock(&governor.shared.desk).rules = rules.clone();
     governor.shared.is_capped.store(true, Relaxed);
@@ -153,7 +154,7 @@ async fn a_flow_that_begins_while_the_thread_starts_is_handed_over() {
     let registry = Arc::<Registry>::default();
     let governor = Governor::new(&registry);
     let tunnel = tunnel("capped", |tunnel| tunnel.bandwidth = fixed(mbit(40)));
-    without_thread(&governor, &tunnel);
+    without_thread(&governor, Bandwidth::default(), &tunnel);
     let live = begin(&registry, &governor, &tunnel);
     assert_eq!(lock(&governor.shared.desk).begun.pop().unwrap().flow.number, live.flow.number);
 }
@@ -164,7 +165,7 @@ async fn a_flow_that_begins_during_a_reload_has_the_limit_that_its_members_know(
     let registry = Arc::<Registry>::default();
     let governor = Governor::new(&registry);
     let tunnel = tunnel("capped", |tunnel| tunnel.bandwidth = fixed(mbit(40)));
-    let rules = without_thread(&governor, &tunnel);
+    let rules = without_thread(&governor, Bandwidth::default(), &tunnel);
     let live = begin(&registry, &governor, &tunnel);
     assert_eq!(live.limits(), [mbit(40); 2]);
     let begun = std::mem::take(&mut lock(&governor.shared.desk).begun);
@@ -178,4 +179,26 @@ async fn a_flow_that_begins_during_a_reload_has_the_limit_that_its_members_know(
     assert_eq!(live.limits(), known);
     tracker.look(Instant::now());
     assert_eq!(live.limits(), [mbit(40); 2], "it is one flow");
+}
+
+/// The paths are looked at less often than the flows. Without its share, a flow would begin without a limit.
+#[tokio::test]
+async fn a_flow_keeps_its_first_share_until_its_path_is_known() {
+    let registry = Arc::<Registry>::default();
+    let governor = Governor::new(&registry);
+    let tunnel = tunnel("one", |tunnel| tunnel.to = vec![NextHop::new("127.0.0.1", 1)]);
+    let rules = without_thread(&governor, Bandwidth { is_auto: true, ..Bandwidth::default() }, &tunnel);
+    let (mut tracker, now) = (Tracker::new(governor.shared.clone()), Instant::now());
+    tracker.take(News { rules: rules.clone(), before: vec![Arc::default()], begun: Vec::new() });
+    tracker.look(now);
+
+    let live = begin(&registry, &governor, &tunnel);
+    let mut begun = std::mem::take(&mut lock(&governor.shared.desk).begun);
+    begun[0].limits = [mbit(8); 2];
+    Leg::ALL.into_iter().for_each(|sink| pace(&live.flow, sink, mbit(8)));
+    tracker.take(News { rules, before: Vec::new(), begun });
+    tracker.look(now + Duration::from_millis(25));
+    assert_eq!(live.limits(), [mbit(8); 2]);
+    tracker.look(now + Duration::from_millis(100));
+    assert_eq!(live.limits(), [None; 2], "loopback is no path");
 }

@@ -35,8 +35,9 @@ pub(super) struct Tracker {
     /// The paths of each direction, and whether they have caps now.
     paths: [Paths; 2],
     is_auto: bool,
-    /// Time of the last log line about a path.
+    /// Time of the last log line about a path, and its direction.
     logged: Option<Instant>,
+    told: usize,
     /// Number of flows that had moved or waited at the last look.
     busy: usize,
     /// Time of the last division.
@@ -44,6 +45,9 @@ pub(super) struct Tracker {
     /// Time when a byte was last seen to move.
     moved: Instant,
 }
+
+/// A direction of a flow, and its sink.
+type Side = (Member, Sink);
 
 /// A wait between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +75,7 @@ impl Tracker {
             paths: Default::default(),
             is_auto: false,
             logged: None,
+            told: 0,
             busy: 0,
             divided: now,
             moved: now,
@@ -104,11 +109,10 @@ impl Tracker {
             return Pause { time: Some(SLOW), is_drowsy: false };
         }
         // Nothing is to be divided until another flow begins.
-        if is_auto_alone && self.busy <= 1 {
-            return Pause { time: Some(EVERY), is_drowsy: true };
-        }
+        let is_single = is_auto_alone && self.busy <= 1;
         let flows = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
-        Pause { time: Some((PER_FLOW.saturating_mul(flows)).clamp(FAST, SLOW)), is_drowsy: false }
+        let least = if is_single { EVERY } else { FAST };
+        Pause { time: Some((PER_FLOW.saturating_mul(flows)).clamp(least, SLOW)), is_drowsy: is_single }
     }
 
     /// Begins anew after a time without flows.
@@ -149,7 +153,7 @@ impl Tracker {
             let own = news.rules.flow_cap(rule);
             let is_background = news.rules.is_background(rule);
             let begin = |told| Member::begin(rule, own, at, 0, told).in_background(is_background);
-            self.add(flow, limits.map(begin));
+            self.add(flow, limits.map(|told| (begin(told), Sink::New)));
         }
         if !news.before.is_empty() {
             self.rules = news.rules;
@@ -160,7 +164,7 @@ impl Tracker {
 
     /// Adds a flow. One that began during a reload may be there already. Its sockets may have been told the limit of its begin last, and
     /// are told again what its members know.
-    fn add(&mut self, flow: Arc<Flow>, members: [Member; 2]) {
+    fn add(&mut self, flow: Arc<Flow>, sides: [Side; 2]) {
         if !self.numbers.insert(flow.number) {
             let Some(place) = self.flows.iter().position(|known| known.number == flow.number) else { return };
             for (direction, list) in self.members.iter().enumerate() {
@@ -168,9 +172,9 @@ impl Tracker {
             }
             return;
         }
-        for ((list, sinks), member) in self.members.iter_mut().zip(&mut self.sinks).zip(members) {
+        for ((list, sinks), (member, sink)) in self.members.iter_mut().zip(&mut self.sinks).zip(sides) {
             list.push(member);
-            sinks.push(Sink::New);
+            sinks.push(sink);
         }
         self.flows.push(flow);
     }
@@ -179,18 +183,14 @@ impl Tracker {
     fn follow(&mut self, before: &[Arc<Rules>], now: Instant) {
         self.dividers = [Divider::new(&self.caps), Divider::new(&self.caps)];
         (self.divided, self.moved) = (now, now);
-        let [up, down] = std::mem::take(&mut self.members);
-        // Each leg finds its path again, before its limit is told.
-        for (direction, sinks) in std::mem::take(&mut self.sinks).into_iter().enumerate() {
-            for (flow, mut sink) in self.flows.iter().zip(sinks) {
-                sink.leave(flow, sink_of(flow, direction));
-            }
-        }
+        // The dividers must know the paths before a limit is told.
         self.paths.iter_mut().for_each(Paths::look_at_once);
+        let [up, down] = std::mem::take(&mut self.members).map(Vec::into_iter);
+        let [up_sinks, down_sinks] = std::mem::take(&mut self.sinks).map(Vec::into_iter);
+        let sides = up.zip(up_sinks).zip(down.zip(down_sinks)).map(|(up, down)| [up, down]);
         let flows = std::mem::take(&mut self.flows);
         self.numbers.clear();
-        let members = up.into_iter().zip(down).map(|(up, down)| [up, down]);
-        let mut known: HashMap<u64, [Member; 2]> = flows.iter().map(|flow| flow.number).zip(members).collect();
+        let mut known: HashMap<u64, [Side; 2]> = flows.iter().map(|flow| flow.number).zip(sides).collect();
         self.shared.clone().registry.visit_all(|flow| {
             if flow.is_connected() && !flow.has_ended() {
                 self.follow_for(flow, before, known.remove(&flow.number), now);
@@ -199,7 +199,7 @@ impl Tracker {
     }
 
     /// Applies changed rules to one flow, which was `known` before or not.
-    fn follow_for(&mut self, flow: &Arc<Flow>, before: &[Arc<Rules>], known: Option<[Member; 2]>, now: Instant) {
+    fn follow_for(&mut self, flow: &Arc<Flow>, before: &[Arc<Rules>], known: Option<[Side; 2]>, now: Instant) {
         let name = &flow.tunnel.name;
         let rule = self.rules.find(name);
         let own = rule.and_then(|rule| self.rules.flow_cap(rule));
@@ -209,10 +209,11 @@ impl Tracker {
             Leg::ALL.into_iter().for_each(|sink| pace(flow, sink, own));
         }
         if let Some(rule) = has_look {
-            let begin = |source| Member::begin(rule, own, now, flow.carried(source), own);
-            let members = known.unwrap_or_else(|| sources(flow).map(begin));
+            let begin = |source| (Member::begin(rule, own, now, flow.carried(source), own), Sink::New);
+            let sides = known.unwrap_or_else(|| sources(flow).map(begin));
             let is_background = self.rules.is_background(rule);
-            self.add(flow.clone(), members.map(|member| member.below(rule, own).in_background(is_background)));
+            let below = |(member, sink): Side| (member.below(rule, own).in_background(is_background), sink);
+            self.add(flow.clone(), sides.map(below));
         }
     }
 
@@ -249,6 +250,10 @@ impl Tracker {
             self.paths.iter_mut().zip(&mut self.dividers).for_each(|(paths, divider)| paths.decide(divider, now));
             self.show_paths(now);
         }
+        if !ended.is_empty() && ended.len() == self.flows.len() {
+            // Before the thread sleeps, one more look shows that there is no flow.
+            self.moved = now;
+        }
         for index in ended.into_iter().rev() {
             self.remove(index);
         }
@@ -256,7 +261,11 @@ impl Tracker {
         self.divided = now;
         for (direction, (divider, members)) in self.dividers.iter_mut().zip(&mut self.members).enumerate() {
             divider.divide(elapsed, members);
-            for (flow, member) in self.flows.iter().zip(members) {
+            for ((flow, member), sink) in self.flows.iter().zip(members).zip(&self.sinks[direction]) {
+                // A flow keeps its first share until its path is known.
+                if self.is_auto && matches!(sink, Sink::New) && member.is_lifted() {
+                    continue;
+                }
                 if let Some(limit) = member.news() {
                     pace(flow, sources(flow)[direction].other(), limit);
                 }
@@ -270,7 +279,11 @@ impl Tracker {
         let views = self.paths.iter().zip(WAYS).flat_map(|(paths, way)| paths.views(way, now));
         *lock(&self.shared.paths) = views.collect();
         if self.logged.is_none_or(|last| now.saturating_duration_since(last) >= Duration::from_secs(1))
-            && self.paths.iter_mut().zip(WAYS).any(|(paths, way)| paths.tell(way, now))
+            && [1 - self.told, self.told].into_iter().any(|direction| {
+                let has_told = self.paths[direction].tell(WAYS[direction], now);
+                self.told = if has_told { direction } else { self.told };
+                has_told
+            })
         {
             self.logged = Some(now);
         }

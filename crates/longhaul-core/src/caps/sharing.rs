@@ -1,0 +1,44 @@
+//! What the flows of a path keep when another program seems to fill its queue, and whether one does.
+
+use super::history::History;
+use std::time::Duration;
+
+/// Returns the cap for the first seconds in which the line is shared, in bit/s: the legs `had` so much of it before, have seen `line` last and
+/// `highest` at all. CUBIC takes half a minute to take back what they have yielded while that was found out. So each of the `legs` has what it
+/// would have beside one more.
+///
+/// If they had much less than the highest rate, it was not all of the line, and they have a little less than now. The same holds if a fair
+/// share is not much more than that: a relay may have taken the rest, which must have room.
+pub(super) fn held_cap(had: f64, line: f64, highest: f64, legs: u32) -> f64 {
+    let fair = had * f64::from(legs) / (f64::from(legs) + 1.0);
+    match had > 0.0 && had >= HAD * highest {
+        true if fair > MORE * line => fair,
+        true => fair.min(BELOW * line),
+        false => HELD_OF_LINE * line,
+    }
+}
+
+/// Whether the round-trip time was `most` at most for the larger part of the end of [`HELD`].
+pub(super) fn was_short(history: &History, most: Duration) -> bool {
+    let (mut all, mut long) = (0, 0);
+    for rtt in history.since(HELD_SHORT).filter_map(|seen| seen.rtt) {
+        (all, long) = (all + 1, long + u32::from(rtt > most));
+    }
+    2 * long < all
+}
+
+/// Time for which the legs hold their share by a cap.
+pub(super) const HELD: Duration = Duration::from_secs(6);
+/// Part of it at its end that shows whether somebody else fills the queue.
+const HELD_SHORT: Duration = Duration::from_secs(4);
+/// Part of the highest rate that the legs must have had for it to be all of the line.
+const HAD: f64 = 0.7;
+/// Multiple of what they have now that a fair share must be for them to take it back.
+const MORE: f64 = 1.1;
+/// Cap as a part of the line's rate.
+pub(super) const BELOW: f64 = 0.98;
+/// Part of what they have now that they hold otherwise. Two relays must have less than the line together.
+const HELD_OF_LINE: f64 = 0.75;
+/// Time from sharing to the first attempt to empty the queue, and the longest time between two attempts.
+pub(super) const FIRST_PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(240);
