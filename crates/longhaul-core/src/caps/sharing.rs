@@ -34,7 +34,7 @@ const HELD_SHORT: Duration = Duration::from_secs(4);
 /// Part of the highest rate that the legs must have had for it to be all of the line.
 const HAD: f64 = 0.7;
 /// Multiple of what they have now that a fair share must be for them to take it back.
-const MORE: f64 = 1.1;
+const MORE: f64 = 1.15;
 /// Cap as a part of the line's rate.
 pub(super) const BELOW: f64 = 0.98;
 /// Part of what they have now that they hold otherwise. Two relays must have less than the line together.
