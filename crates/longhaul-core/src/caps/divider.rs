@@ -205,9 +205,9 @@ impl Member {
         self.told
     }
 
-    /// Whether its socket has a limit, and needs none any more.
-    pub fn is_lifted(&self) -> bool {
-        self.told.is_some() && self.limit.is_none()
+    /// Whether its socket has a limit, and is to have a higher one or none.
+    pub fn is_raised(&self) -> bool {
+        self.told.is_some_and(|told| self.limit.is_none_or(|limit| limit > told))
     }
 
     /// Returns the limit if the socket must be told: if it differs from the told one by more than a sixteenth, or less on a path. The

@@ -166,7 +166,7 @@ fn loss((delivered, retransmitted, _): (f64, f64, f64)) -> f64 {
 }
 
 /// Longest queue that counts as short because of the flows' bursts, on slow lines.
-const MOST_SHORT: Duration = Duration::from_millis(80);
+pub(super) const MOST_SHORT: Duration = Duration::from_millis(80);
 /// Number of legs whose bursts count.
 const MOST_LEGS: f64 = 16.0;
 /// Rate in bit/s below which the kernel's BBR sends one segment at a time (`bbr_min_tso_segs`). The peer then delays the acknowledgement

@@ -15,10 +15,10 @@
 //! goes below that rate until the queue is empty, and then up again by small steps, which find a line that has become faster.
 
 use super::base::Base;
-use super::history::{History, PathLook};
+use super::history::{History, MOST_SHORT, PathLook};
 use super::losses::{LASTING, LEAST_SECOND, Losses, Verdict};
 use super::phase::{Declines, Draining, PathState, Phase};
-use super::sharing::{BELOW, FIRST_PATIENCE, HELD, LAST_PATIENCE, held_cap, was_short};
+use super::sharing::{BELOW, Doubts, FIRST_PATIENCE, HELD, LAST_PATIENCE, held_cap, was_short};
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,7 @@ pub struct PathCap {
     drained: Option<Instant>,
     losses: Losses,
     declines: Declines,
+    doubts: Doubts,
     /// Time for which the line is shared next before an attempt to empty its queue.
     patience: Duration,
     /// Multiple of the usual first step with which the next raise begins.
@@ -71,6 +72,7 @@ impl PathCap {
             drained: None,
             losses: Losses::default(),
             declines: Declines::default(),
+            doubts: Doubts::default(),
             patience: FIRST_PATIENCE,
             boost: 1.0,
             hurried_raises: 0,
@@ -190,7 +192,7 @@ impl PathCap {
         let rate = if elapsed >= LEAST_SECOND { delivered * 8.0 / elapsed } else { 0.0 };
         // A queue although we send as little as we may: the line has become much slower.
         let has_less = self.is_wanted() && rate < self.floor() * if self.is_background { LESS_OF_FLOOR } else { 1.0 };
-        let is_slower = has_less && self.queued() > Some(self.short());
+        let is_slower = has_less && look.delivered > 0 && self.queued() > Some(MOST_SHORT);
         // What the background yields to others does not show it, nor a time in which nothing moves.
         let yields = self.is_background && matches!(self.phase, Phase::Draining(_)) && !has_less;
         let kept = match is_slower {
@@ -306,8 +308,10 @@ impl PathCap {
             draining.next = now + rest / 3;
         }
         // The least cap may be too much for a line that has become much slower. It falls.
-        let is_too_much = !self.is_background && rate < self.floor();
-        if now.saturating_duration_since(draining.at) > rest && !is_too_much {
+        if !self.is_background && rate > 0.0 && rate < self.floor() {
+            (self.line, draining.line, draining.at) = (rate, rate, now);
+        }
+        if now.saturating_duration_since(draining.at) > rest {
             return self.stuck(now, draining);
         }
         let cap = self.drain_cap(queue, draining.is_attempt).max(self.floor());
@@ -385,7 +389,9 @@ impl PathCap {
     /// Shares the line with another program. Our legs `had` so much of it before, and have a cap first. `None`: an attempt has shown that the
     /// other program is there, and they have none.
     fn share(&mut self, now: Instant, had: Option<f64>) {
-        self.cap = had.map(|had| held_cap(had, self.line, self.highest, self.last.rivals));
+        let is_doubted = self.doubts.are_many(now);
+        let held = had.filter(|_| !is_doubted).map(|had| held_cap(had, self.line, self.highest, self.last.rivals));
+        self.cap = held.map(|cap| cap.max(self.floor()));
         // The background has nothing to lose by an attempt.
         let until = now + if self.is_background { SECOND } else { self.patience };
         self.phase = Phase::Sharing { until, held: if self.cap.is_some() { now + HELD } else { now } };
@@ -400,6 +406,7 @@ impl PathCap {
         let is_short = was_short(&self.history, self.base.rtt.unwrap_or_default() + short);
         match self.cap.filter(|_| is_short) {
             Some(cap) => {
+                self.doubts.add(now);
                 (self.line, self.patience) = (cap / BELOW, FIRST_PATIENCE);
                 self.rest(now, SECOND);
             }
@@ -548,7 +555,7 @@ const LEAST_PART: f64 = 0.3;
 /// The same in an attempt to empty a queue that others may fill.
 const ATTEMPT: f64 = 0.5;
 /// Least part of the line's rate as first seen to which it is lowered while the queue does not become shorter.
-const REDUCED: f64 = 0.8;
+const REDUCED: f64 = 0.92;
 /// A queue that is shorter by this is shorter.
 const STEADY: Duration = Duration::from_millis(1);
 /// Part of its cap that the background keeps each time the queue does not become shorter.

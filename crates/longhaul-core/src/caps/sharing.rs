@@ -1,7 +1,7 @@
 //! What the flows of a path keep when another program seems to fill its queue, and whether one does.
 
 use super::history::History;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Returns the cap for the first seconds in which the line is shared, in bit/s: the legs `had` so much of it before, have seen `line` last and
 /// `highest` at all. CUBIC takes half a minute to take back what they have yielded while that was found out. So each of the `legs` has what it
@@ -10,11 +10,35 @@ use std::time::Duration;
 /// If they had much less than the highest rate, it was not all of the line, and they have a little less than now. The same holds if a fair
 /// share is not much more than that: a relay may have taken the rest, which must have room.
 pub(super) fn held_cap(had: f64, line: f64, highest: f64, legs: u32) -> f64 {
-    let fair = had * f64::from(legs) / (f64::from(legs) + 1.0);
+    let legs = f64::from(legs.max(1));
+    let fair = had * legs / (legs + 1.0);
     match had > 0.0 && had >= HAD * highest {
         true if fair > MORE * line => fair,
         true => fair.min(BELOW * line),
         false => HELD_OF_LINE * line,
+    }
+}
+
+/// Times at which nobody was found to fill the queue, in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Doubts {
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl Doubts {
+    /// Counts one more.
+    pub(super) fn add(&mut self, now: Instant) {
+        *self = Doubts { count: if self.are_recent(now) { self.count + 1 } else { 1 }, last: Some(now) };
+    }
+
+    /// Whether there were so many that another program must be there all the same: one that keeps the queue short itself.
+    pub(super) fn are_many(&self, now: Instant) -> bool {
+        self.count >= MANY_DOUBTS && self.are_recent(now)
+    }
+
+    fn are_recent(&self, now: Instant) -> bool {
+        self.last.is_some_and(|last| now.saturating_duration_since(last) < DOUBTS_WITHIN)
     }
 }
 
@@ -31,10 +55,13 @@ pub(super) fn was_short(history: &History, most: Duration) -> bool {
 pub(super) const HELD: Duration = Duration::from_secs(6);
 /// Part of it at its end that shows whether somebody else fills the queue.
 const HELD_SHORT: Duration = Duration::from_secs(4);
+/// Number of doubts in a row, and the time from one to the next.
+const MANY_DOUBTS: u32 = 3;
+const DOUBTS_WITHIN: Duration = Duration::from_secs(30);
 /// Part of the highest rate that the legs must have had for it to be all of the line.
 const HAD: f64 = 0.7;
 /// Multiple of what they have now that a fair share must be for them to take it back.
-const MORE: f64 = 1.15;
+const MORE: f64 = 1.1;
 /// Cap as a part of the line's rate.
 pub(super) const BELOW: f64 = 0.98;
 /// Part of what they have now that they hold otherwise. Two relays must have less than the line together.
@@ -42,3 +69,28 @@ const HELD_OF_LINE: f64 = 0.75;
 /// Time from sharing to the first attempt to empty the queue, and the longest time between two attempts.
 pub(super) const FIRST_PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(240);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_always_keeps_something() {
+        assert_eq!(held_cap(100.0, 50.0, 100.0, 8), 100.0 * 8.0 / 9.0, "a fair share beside one more");
+        assert_eq!(held_cap(100.0, 88.0, 100.0, 8), 0.98 * 88.0, "a fair share is little more");
+        assert_eq!(held_cap(60.0, 50.0, 100.0, 8), 37.5, "it was not all of the line");
+        assert_eq!(held_cap(100.0, 80.0, 100.0, 0), 50.0, "no leg waits at this look");
+    }
+
+    #[test]
+    fn three_doubts_in_a_row_are_many() {
+        let (mut doubts, start) = (Doubts::default(), Instant::now());
+        for second in [0, 40, 60, 80] {
+            assert!(!doubts.are_many(start + Duration::from_secs(second)));
+            doubts.add(start + Duration::from_secs(second));
+        }
+        assert!(
+            doubts.are_many(start + Duration::from_secs(100)) && !doubts.are_many(start + Duration::from_secs(111))
+        );
+    }
+}

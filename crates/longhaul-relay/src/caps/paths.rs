@@ -36,6 +36,8 @@ struct Path {
     moved: Vec<Moved>,
     /// Bytes of flows that have ended since the last look.
     ended: u64,
+    /// Whether it had flows at the look before.
+    had_flows: bool,
     flows: u32,
     in_background: u32,
     waiting: u32,
@@ -121,6 +123,7 @@ impl Paths {
         if is_due {
             self.looked = Some(now);
             for path in self.slots.iter_mut().flatten() {
+                path.had_flows = path.flows > 0;
                 (path.flows, path.in_background, path.waiting, path.held) = (0, 0, 0, 0);
                 path.moved.clear();
             }
@@ -223,7 +226,7 @@ impl Paths {
             }
             return Some(Some(*index));
         }
-        let index = self.free(now)?;
+        let Some(index) = self.free() else { return Some(None) };
         self.slots[index] = Some(Path::begin(address, now));
         self.indices.insert(address, index);
         Some(Some(index))
@@ -231,7 +234,7 @@ impl Paths {
 
     /// Returns the index of a free slot: if there are [`MAX_PATHS`], that of the path that has had no flow for the longest time. `None` if
     /// all have flows.
-    fn free(&mut self, now: Instant) -> Option<usize> {
+    fn free(&mut self) -> Option<usize> {
         if let Some(index) = self.slots.iter().position(Option::is_none) {
             return Some(index);
         }
@@ -240,7 +243,7 @@ impl Paths {
             return Some(self.slots.len() - 1);
         }
         let paths = self.slots.iter().enumerate().filter_map(|(index, path)| Some((index, path.as_ref()?)));
-        let unused = paths.filter(|(_, path)| now.saturating_duration_since(path.used) > UNUSED);
+        let unused = paths.filter(|(_, path)| !path.had_flows && path.flows == 0);
         let (index, oldest) = unused.min_by_key(|(_, path)| path.used)?;
         self.indices.remove(&oldest.address);
         Some(index)
@@ -308,6 +311,7 @@ impl Path {
             cap: PathCap::begin(now),
             moved: Vec::new(),
             ended: 0,
+            had_flows: true,
             flows: 0,
             in_background: 0,
             waiting: 0,
@@ -469,10 +473,8 @@ const SHORT: Duration = Duration::from_secs(1);
 pub(super) const KEPT: Duration = Duration::from_secs(300);
 /// Time for which a path counts as used by others than the background after such a flow has moved.
 const FOREGROUND_LASTS: Duration = Duration::from_secs(10);
-/// Maximum number of paths. With that many in use, a leg to another address has no cap until one has ended.
+/// Maximum number of paths. With that many in use, a leg to another address has no cap of its own.
 const MAX_PATHS: usize = 1_024;
-/// Time without a flow after which another path may take the place of one. Longer than any time between two looks.
-const UNUSED: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -510,14 +512,14 @@ mod tests {
         let now = Instant::now() + Duration::from_secs(100);
         let mut paths = Paths::default();
         for number in 0..MAX_PATHS as u64 {
-            let index = paths.free(now).unwrap();
+            let index = paths.free().unwrap();
             let address = IpAddr::from([10, 0, (number >> 8) as u8, number as u8]);
-            let used = now - if number == 700 { 2 * UNUSED } else { Duration::from_millis(number) };
-            paths.slots[index] = Some(Path { used, ..Path::begin(address, now) });
+            let used = now - Duration::from_millis(number);
+            paths.slots[index] = Some(Path { used, had_flows: number != 700, ..Path::begin(address, now) });
             paths.indices.insert(address, index);
         }
-        assert_eq!((paths.free(now), paths.indices.len()), (Some(700), MAX_PATHS - 1));
+        assert_eq!((paths.free(), paths.indices.len()), (Some(700), MAX_PATHS - 1));
         paths.slots[700] = Some(Path::begin(IpAddr::from([10, 1, 0, 0]), now));
-        assert_eq!(paths.free(now), None, "all others have flows");
+        assert_eq!(paths.free(), None, "all others have flows");
     }
 }

@@ -109,7 +109,7 @@ impl Tracker {
             return Pause { time: Some(SLOW), is_drowsy: false };
         }
         // Nothing is to be divided until another flow begins.
-        let is_single = is_auto_alone && self.busy <= 1;
+        let is_single = is_auto_alone && self.busy <= 1 && self.flows.len() <= MANY_FLOWS;
         let flows = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
         let least = if is_single { EVERY } else { FAST };
         Pause { time: Some((PER_FLOW.saturating_mul(flows)).clamp(least, SLOW)), is_drowsy: is_single }
@@ -263,7 +263,7 @@ impl Tracker {
             divider.divide(elapsed, members);
             for ((flow, member), sink) in self.flows.iter().zip(members).zip(&self.sinks[direction]) {
                 // A flow keeps its first share until its path is known.
-                if self.is_auto && matches!(sink, Sink::New) && member.is_lifted() {
+                if self.is_auto && matches!(sink, Sink::New) && member.is_raised() {
                     continue;
                 }
                 if let Some(limit) = member.news() {
