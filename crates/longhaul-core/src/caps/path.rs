@@ -5,7 +5,7 @@
 //! Searching ─────────> Draining ───────────────> Resting ────────────────────> Raising
 //!                       │   ^ ^──────────────────── a queue ───────────────────────┘
 //!                       │   └── now and then ──┐
-//!                       └─ it does not empty ──> Sharing: another program fills the queue
+//!                       └─ it does not empty ──> Sharing: another program fills the queue. If it is short for the first seconds ──> Resting
 //!
 //! Searching, Resting, Raising ── losses without a queue ──> Losing ── with a lower rate there are fewer: a policer ──> Resting
 //!                      ^                                      │
@@ -190,7 +190,7 @@ impl PathCap {
         self.last = *look;
         let (delivered, _, elapsed) = self.history.over(SECOND);
         let rate = if elapsed >= LEAST_SECOND { delivered * 8.0 / elapsed } else { 0.0 };
-        // A queue although we send as little as we may: the line has become much slower.
+        // A long queue although we have less than the least cap: the line has become much slower.
         let has_less = self.is_wanted() && rate < self.floor() * if self.is_background { LESS_OF_FLOOR } else { 1.0 };
         let is_slower = has_less && look.delivered > 0 && self.queued() > Some(MOST_SHORT);
         // What the background yields to others does not show it, nor a time in which nothing moves.
@@ -394,7 +394,7 @@ impl PathCap {
         self.cap = held.map(|cap| cap.max(self.floor()));
         // The background has nothing to lose by an attempt.
         let until = now + if self.is_background { SECOND } else { self.patience };
-        self.phase = Phase::Sharing { until, held: if self.cap.is_some() { now + HELD } else { now } };
+        self.phase = Phase::Sharing { until, held: now + HELD };
         self.patience = (2 * self.patience).min(LAST_PATIENCE);
         self.declines = Declines::default();
         self.hurried_raises = 0;

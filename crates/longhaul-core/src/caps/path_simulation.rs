@@ -443,11 +443,6 @@ fn a_line_that_becomes_much_slower_is_followed() {
         (run.world.rate, run.world.room) = (2e6, 50e3);
         run.run(60.0);
         let (p99, state) = (run.p99(50.0, 80.0), run.path.state().0);
-        eprintln!(
-            "MUCH {is_background} {p99} {state:?} {} used {}",
-            run.until(20.0, 80.0, |step| step.0 > 100.0),
-            run.used(50.0, 80.0)
-        );
         assert!(p99 < 110.0 && state != PathState::Sharing, "{is_background}: {p99} ms, {state:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the flows of a path keep when another program seems to fill its queue, and whether one does.
+//! The first seconds in which a line is shared: the cap that its flows hold then, and the test whether another program is there.
 
 use super::history::History;
 use std::time::{Duration, Instant};
