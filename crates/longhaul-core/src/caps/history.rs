@@ -88,6 +88,12 @@ impl History {
         self.looks.iter().filter(move |seen| now.is_some_and(|now| now.saturating_duration_since(seen.at) <= time))
     }
 
+    /// Returns by how much the path's round-trip time varies without a queue.
+    pub(super) fn noise(&self) -> Duration {
+        let measured = self.since(Duration::from_secs(3)).filter(|seen| seen.rtt.is_some());
+        measured.map(|seen| seen.deviation).min().unwrap_or_default().min(MOST_NOISE)
+    }
+
     /// Returns bytes acknowledged and bytes retransmitted in about the last `time`, and the exact time.
     pub(super) fn over(&self, time: Duration) -> (f64, f64, f64) {
         self.between(time, Duration::ZERO)
@@ -167,6 +173,8 @@ fn loss((delivered, retransmitted, _): (f64, f64, f64)) -> f64 {
 
 /// Longest queue that counts as short because of the flows' bursts, on slow lines.
 pub(super) const MOST_SHORT: Duration = Duration::from_millis(80);
+/// Largest noise of a path's round-trip time that is taken for noise.
+const MOST_NOISE: Duration = Duration::from_millis(25);
 /// Number of legs whose bursts count.
 const MOST_LEGS: f64 = 16.0;
 /// Rate in bit/s below which the kernel's BBR sends one segment at a time (`bbr_min_tso_segs`). The peer then delays the acknowledgement

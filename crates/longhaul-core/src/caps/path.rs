@@ -3,9 +3,11 @@
 //! ```text
 //!            a queue                 it is empty            nothing gets worse
 //! Searching ─────────> Draining ───────────────> Resting ────────────────────> Raising
-//!                       │   ^ ^──────────────────── a queue ───────────────────────┘
-//!                       │   └── now and then ──┐
+//!                       │   ^──────────────────── a queue ─────────────────────────┘
 //!                       └─ it does not empty ──> Sharing: another program fills the queue. If it is short for the first seconds ──> Resting
+//!
+//! Sharing ── now and then ──> Draining ── it is empty ──> Emptied ── it stays so ──> Resting
+//!    ^───── it does not empty ─────┴─── others fill it again ─┘
 //!
 //! Searching, Resting, Raising ── losses without a queue ──> Losing ── with a lower rate there are fewer: a policer ──> Resting
 //!                      ^                                      │
@@ -17,8 +19,10 @@
 use super::base::Base;
 use super::history::{History, MOST_SHORT, PathLook};
 use super::losses::{LASTING, LEAST_SECOND, Losses, Verdict};
-use super::phase::{Declines, Draining, PathState, Phase};
-use super::sharing::{BELOW, Doubts, FIRST_PATIENCE, HELD, LAST_PATIENCE, held_cap, was_short};
+use super::phase::{AFTER_STEP, Declines, Draining, PathState, Phase, first_and_longest_step, part_in_drain};
+use super::sharing::{
+    BELOW, Doubts, FIRST_PATIENCE, HELD, LAST_PATIENCE, TAKEN_AGAIN, emptied_for, held_cap, was_short,
+};
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
 
@@ -138,11 +142,12 @@ impl PathCap {
         match self.phase {
             Phase::Searching => self.search(now, queue, short),
             Phase::Draining(draining) => self.drain(now, draining, queue, short),
+            Phase::Emptied { at } => self.see_others(now, at, queue > short),
             Phase::Resting { .. } | Phase::Raising { .. } if queue > short => self.begin_drain(now, queue, false),
             Phase::Resting { until } if now >= until => {
                 let boost = if self.hurried_raises > 0 { HURRIED_BOOST } else { self.boost };
                 self.hurried_raises = self.hurried_raises.saturating_sub(1);
-                self.phase = Phase::Raising { step: boost * self.first_step(), count: 0, next: now };
+                self.phase = Phase::Raising { step: boost * self.steps().0, count: 0, next: now };
             }
             Phase::Resting { .. } => {}
             Phase::Raising { step, count, next } if now >= next => {
@@ -214,13 +219,7 @@ impl PathCap {
     /// path.
     fn short(&self) -> Duration {
         let line = if self.line > 0.0 { self.line } else { self.history.rate_over(SECOND) };
-        LEAST_SHORT.max(self.last.bursts(line)).max(self.noise())
-    }
-
-    /// Returns by how much the path's round-trip time varies without a queue.
-    fn noise(&self) -> Duration {
-        let measured = self.history.since(3 * SECOND).filter(|seen| seen.rtt.is_some());
-        measured.map(|seen| seen.deviation).min().unwrap_or_default().min(MOST_NOISE)
+        LEAST_SHORT.max(self.last.bursts(line)).max(self.history.noise())
     }
 
     /// Whether bytes waited at the last look: the path, the cap or a reader limits what we send.
@@ -262,7 +261,7 @@ impl PathCap {
         let is_lower = self.history.last_rate() < LOWER * rate;
         let shown = if is_lower { self.rtt().max(RECENT) } else { self.rtt() };
         let (shows_line, before) = if is_same { (now, None) } else { (now + shown, Some(before)) };
-        let cap = self.drain_cap(queue, is_attempt);
+        let cap = self.line * part_in_drain(queue, is_attempt);
         self.phase = Phase::Draining(Draining {
             since: now,
             shows_line,
@@ -278,11 +277,6 @@ impl PathCap {
             is_attempt,
         });
         self.cap = Some(cap);
-    }
-
-    fn drain_cap(&self, queue: Duration, is_attempt: bool) -> f64 {
-        let part = (BELOW - queue.as_secs_f64() / DRAINED_IN.as_secs_f64()).clamp(LEAST_PART, BELOW);
-        self.line * if is_attempt { part.min(ATTEMPT) } else { part }
     }
 
     fn drain(&mut self, now: Instant, mut draining: Draining, queue: Duration, short: Duration) {
@@ -314,7 +308,7 @@ impl PathCap {
         if now.saturating_duration_since(draining.at) > rest {
             return self.stuck(now, draining);
         }
-        let cap = self.drain_cap(queue, draining.is_attempt).max(self.floor());
+        let cap = (self.line * part_in_drain(queue, draining.is_attempt)).max(self.floor());
         draining.least_cap = draining.least_cap.min(cap);
         self.cap = Some(cap);
         self.phase = Phase::Draining(draining);
@@ -322,6 +316,12 @@ impl PathCap {
 
     /// The queue is empty.
     fn drained(&mut self, now: Instant, draining: Draining) {
+        if draining.is_attempt && !self.is_background {
+            self.steady = None;
+            self.rest(now, Duration::ZERO);
+            self.phase = Phase::Emptied { at: now };
+            return;
+        }
         // The queue comes back once at most without a new rate: the line may have become slower.
         self.drained = draining.before.map(|_| now);
         (self.patience, self.steady) = (FIRST_PATIENCE, None);
@@ -346,6 +346,23 @@ impl PathCap {
         self.rest(now, rest);
     }
 
+    /// An attempt has emptied the queue, which is easy beside few other flows: it takes them a while to fill it again. If they take a part of
+    /// our rate then, the line is shared as before.
+    fn see_others(&mut self, now: Instant, emptied: Instant, is_long: bool) {
+        let waited = now.saturating_duration_since(emptied);
+        // Until then, the acknowledgements tell of the attempt.
+        if waited < self.rtt() + RECENT {
+            return;
+        }
+        if is_long && self.is_wanted() && self.history.rate_over(RECENT) < TAKEN_AGAIN * self.line {
+            return self.share(now, None);
+        }
+        if is_long || waited >= emptied_for(self.history.rate_over(SECOND), self.line) {
+            self.patience = FIRST_PATIENCE;
+            self.rest(now, Duration::ZERO);
+        }
+    }
+
     fn rest(&mut self, now: Instant, time: Duration) {
         self.cap = Some((BELOW * self.line).max(self.floor()));
         self.phase = Phase::Resting { until: now + time };
@@ -355,7 +372,7 @@ impl PathCap {
     fn stuck(&mut self, now: Instant, draining: Draining) {
         let seen = || self.history.since(SECOND).filter_map(|seen| seen.rtt);
         let (least, most) = (seen().min(), seen().max());
-        let varies = 2 * STEADY + self.noise();
+        let varies = 2 * STEADY + self.history.noise();
         let is_steady = least.zip(most).is_some_and(|(least, most)| most - least <= varies);
         // A lower rate has not helped, so it was not that.
         self.line = self.line.max(draining.line);
@@ -423,7 +440,7 @@ impl PathCap {
             return;
         }
         self.boost = 1.0;
-        let by = if self.is_background { BACKGROUND_STEP * self.highest } else { step.min(self.step_of(LAST_QUEUE)) };
+        let by = if self.is_background { BACKGROUND_STEP * self.highest } else { step.min(self.steps().1) };
         self.cap = Some(cap + by);
         self.line = self.line.max(rate.min(cap));
         self.losses.pass(rate);
@@ -434,15 +451,8 @@ impl PathCap {
         self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
     }
 
-    /// Returns the first step of a raise, in bit/s. It is the same for all relays whose caps are above some 40 Mbit/s, so that those on one
-    /// line come to equal shares.
-    fn first_step(&self) -> f64 {
-        self.step_of(FIRST_QUEUE).min(MOST_FIRST_STEP)
-    }
-
-    /// Returns the step above the line's rate that makes a queue of so many seconds before the next step.
-    fn step_of(&self, queue: f64) -> f64 {
-        self.cap.unwrap_or_default() * queue / (self.rtt() + AFTER_STEP).as_secs_f64()
+    fn steps(&self) -> (f64, f64) {
+        first_and_longest_step(self.cap.unwrap_or_default(), self.rtt())
     }
 
     /// Looks for losses while the queue has been short `for_time`: a policer, or a bad line. A start that loses much needs no second of looks.
@@ -520,7 +530,9 @@ impl PathCap {
 
     fn tell(&mut self, now: Instant) {
         let state = match self.phase {
-            Phase::Sharing { .. } | Phase::Draining(Draining { is_attempt: true, .. }) => PathState::Sharing,
+            Phase::Sharing { .. } | Phase::Draining(Draining { is_attempt: true, .. }) | Phase::Emptied { .. } => {
+                PathState::Sharing
+            }
             _ if self.is_background => PathState::Background,
             Phase::Searching | Phase::Losing { before: None, .. } => PathState::Searching,
             _ => PathState::ShortQueue,
@@ -544,17 +556,9 @@ const LEAST_OF_HIGHEST: f64 = 0.02;
 const RECENT: Duration = Duration::from_millis(180);
 /// Least queue that is a queue: what acknowledgements of several segments and a busy host make of none.
 const LEAST_SHORT: Duration = Duration::from_millis(4);
-/// Largest noise of a path's round-trip time that is taken for noise.
-const MOST_NOISE: Duration = Duration::from_millis(25);
 /// Multiple of a short queue at which the line's rate counts as found.
 const SEARCHED: u32 = 3;
-/// Time in which a queue is to become empty.
-const DRAINED_IN: Duration = Duration::from_millis(300);
-/// Least cap while a queue becomes empty, as a part of the line's rate.
-const LEAST_PART: f64 = 0.3;
-/// The same in an attempt to empty a queue that others may fill.
-const ATTEMPT: f64 = 0.5;
-/// Least part of the line's rate as first seen to which it is lowered while the queue does not become shorter.
+/// Least part of the line's rate as first seen that is left of it while the queue does not become shorter.
 const REDUCED: f64 = 0.92;
 /// A queue that is shorter by this is shorter.
 const STEADY: Duration = Duration::from_millis(1);
@@ -564,11 +568,6 @@ const YIELDED: f64 = 0.7;
 const FLOOR: f64 = 0.05;
 /// The same in bit/s. Below it, a segment takes a second and more.
 const LEAST_BACKGROUND: f64 = 20_000.0;
-/// Longest queue in seconds that the first step of a raise makes, and that any step makes.
-const FIRST_QUEUE: f64 = 0.002;
-const LAST_QUEUE: f64 = 0.02;
-/// Longest first step in bit/s, without a boost. It is no part of the cap, so that relays on one line come to equal shares.
-const MOST_FIRST_STEP: f64 = 400_000.0;
 /// Number of steps after which they become twice as long.
 const STEPS_OF_A_SIZE: u32 = 3;
 /// Multiple of the first step after a rate that may be too low: the first one found, or one below [`MISTAKEN`] of the one before. Half of it
@@ -580,14 +579,12 @@ const CROWDED: f64 = 0.9;
 /// Number of hurried raises of a relay that was crowded while its first queue drained. Of two that begin together, one may find three times
 /// as much as the other.
 const HURRIED_RAISES: u32 = 3;
-/// Multiple of the first step in a hurried raise; [`LAST_QUEUE`] still holds.
+/// Multiple of the first step in a hurried raise; the longest step still holds.
 const HURRIED_BOOST: f64 = 16.0;
 /// Time for which the background leaves the line as it is after a queue.
 const BACKGROUND_REST: Duration = Duration::from_millis(1_250);
 /// The step of the background, as a part of the highest rate.
 const BACKGROUND_STEP: f64 = 0.1;
-/// Time after a step, besides a round trip, until its queue is seen.
-const AFTER_STEP: Duration = Duration::from_millis(150);
 /// Part of the cap that must be used before it is raised, and the same if a flow uses all of its share: the divider keeps a quarter above its
 /// rate free for a flow that something else limits.
 const USED: f64 = 0.92;

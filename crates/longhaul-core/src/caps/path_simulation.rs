@@ -485,6 +485,26 @@ fn beside_another_program_the_line_is_shared_and_the_background_yields() {
     }
 }
 
+/// One flow of others needs a while to fill a queue that an attempt has emptied. The line stays shared until that flow ends.
+#[test]
+fn an_attempt_beside_others_is_short() {
+    let mut run = Run::new(World::new(200.0, 63, 2e6, 2, Model::Bbr));
+    run.run(10.0);
+    let mut other = Sender::new(Model::Cubic, false);
+    (other.lost_at, other.round.0) = (run.world.now, run.world.now);
+    run.world.flows.push(other);
+    run.run(20.0);
+    for second in 30..180 {
+        assert_eq!(run.run(1.0).path.state().0, PathState::Sharing, "{second} s");
+    }
+    let ours = run.used(30.0, 180.0);
+    assert!((0.75..0.95).contains(&ours), "{ours}");
+    run.world.flows.last_mut().unwrap().is_on = false;
+    run.run(70.0);
+    assert_eq!(run.path.state().0, PathState::ShortQueue);
+    assert!(run.p99(245.0, 250.0) < 20.0, "{}", run.p99(245.0, 250.0));
+}
+
 #[test]
 fn looks_may_be_rare() {
     let mut run = Run::new(World::new(200.0, 63, 2e6, 8, Model::Bbr));

@@ -1,5 +1,6 @@
 //! Phases of a path's cap, and what each has to remember until it ends.
 
+use super::sharing::BELOW;
 use std::time::{Duration, Instant};
 
 /// How a path is kept, for views.
@@ -34,6 +35,10 @@ impl PathState {
 pub(super) enum Phase {
     Searching,
     Draining(Draining),
+    /// Whether a queue that an attempt has emptied stays so.
+    Emptied {
+        at: Instant,
+    },
     /// Until the cap is raised.
     Resting {
         until: Instant,
@@ -83,6 +88,33 @@ pub(super) struct Draining {
     /// Whether the cap keeps half of the rate, to see whether another program fills the queue.
     pub(super) is_attempt: bool,
 }
+
+/// Returns the part of the line's rate that is the cap while a `queue` becomes empty.
+pub(super) fn part_in_drain(queue: Duration, is_attempt: bool) -> f64 {
+    let part = (BELOW - queue.as_secs_f64() / DRAINED_IN.as_secs_f64()).clamp(LEAST_PART, BELOW);
+    if is_attempt { part.min(ATTEMPT) } else { part }
+}
+
+/// Time in which a queue is to become empty.
+const DRAINED_IN: Duration = Duration::from_millis(300);
+/// Least part of the line's rate in that time, and the most in an attempt to empty a queue that others may fill.
+const LEAST_PART: f64 = 0.3;
+const ATTEMPT: f64 = 0.5;
+
+/// Returns the first step of a raise of `cap`, and the longest one, in bit/s.
+pub(super) fn first_and_longest_step(cap: f64, rtt: Duration) -> (f64, f64) {
+    let with_queue = |seconds: f64| cap * seconds / (rtt + AFTER_STEP).as_secs_f64();
+    (with_queue(FIRST_QUEUE).min(MOST_FIRST_STEP), with_queue(LAST_QUEUE))
+}
+
+/// Time after a step, besides a round trip, until its queue is seen.
+pub(super) const AFTER_STEP: Duration = Duration::from_millis(150);
+/// Longest queue in seconds that the first step of a raise makes until the next one, and that any step makes.
+const FIRST_QUEUE: f64 = 0.002;
+const LAST_QUEUE: f64 = 0.02;
+/// Longest first step in bit/s, without a boost. It is no part of the cap, so that relays on one line, whose caps are above some 40 Mbit/s,
+/// come to equal shares.
+const MOST_FIRST_STEP: f64 = 400_000.0;
 
 /// Queues one after the other, each at a lower rate of ours: another program takes it.
 #[derive(Clone, Copy, Debug, Default)]

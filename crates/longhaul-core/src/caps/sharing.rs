@@ -51,6 +51,18 @@ pub(super) fn was_short(history: &History, most: Duration) -> bool {
     2 * long < all
 }
 
+/// Returns the time after an attempt for which the queue must stay empty, if our legs send at `rate` then, and sent at `line` before. Below
+/// their cap, they leave others room to grow without a queue.
+pub(super) fn emptied_for(rate: f64, line: f64) -> Duration {
+    if rate >= MOSTLY * BELOW * line { EMPTY } else { LONG_EMPTY }
+}
+
+/// Part of the rate before an attempt. If less is left of it beside the next queue, others have taken the rest.
+pub(super) const TAKEN_AGAIN: f64 = 0.96;
+/// Part of their cap that our legs must use for [`EMPTY`] to be enough.
+const MOSTLY: f64 = 0.96;
+const EMPTY: Duration = Duration::from_secs(2);
+const LONG_EMPTY: Duration = Duration::from_secs(10);
 /// Time for which the legs hold their share by a cap.
 pub(super) const HELD: Duration = Duration::from_secs(6);
 /// Part of it at its end that shows whether somebody else fills the queue.
@@ -68,7 +80,7 @@ pub(super) const BELOW: f64 = 0.98;
 const HELD_OF_LINE: f64 = 0.75;
 /// Time from sharing to the first attempt to empty the queue, and the longest time between two attempts.
 pub(super) const FIRST_PATIENCE: Duration = Duration::from_secs(30);
-pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(240);
+pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
