@@ -11,7 +11,8 @@
 //! base      the round-trip time of a path without a queue
 //! history   the last looks at a path, and the rates and losses that they show
 //! losses    losses without a queue, and what a trial with a lower rate shows
-//! phase     the phases of a path's cap, and what each remembers
+//! phase     the phases of a path's cap, what each remembers, and how fast the cap falls and rises
+//! sharing   how long a line is shared with another program
 //! path      the cap of a path, found by itself
 //! ```
 //!

@@ -19,9 +19,11 @@
 use super::base::Base;
 use super::history::{History, MOST_SHORT, PathLook};
 use super::losses::{LASTING, LEAST_SECOND, Losses, Verdict};
-use super::phase::{AFTER_STEP, Declines, Draining, PathState, Phase, first_and_longest_step, part_in_drain};
+use super::phase::{
+    AFTER_STEP, Declines, Draining, PathState, Phase, first_and_longest_step, next_step, part_in_drain,
+};
 use super::sharing::{
-    BELOW, Doubts, FIRST_PATIENCE, HELD, LAST_PATIENCE, TAKEN_AGAIN, emptied_for, held_cap, was_short,
+    BELOW, Doubts, FIRST_PATIENCE, HELD, LAST_PATIENCE, TAKEN_AGAIN, emptied_for, held_cap, was_long, was_short,
 };
 use longhaul_units::Rate;
 use std::time::{Duration, Instant};
@@ -126,6 +128,7 @@ impl PathCap {
         match &mut self.phase {
             // The background looks at once whether the line is free.
             Phase::Sharing { until, .. } if is_background && !was_background => *until = now,
+            Phase::Emptied { .. } if is_background => self.rest(now, BACKGROUND_REST),
             _ => {}
         }
         self.tell(now);
@@ -149,16 +152,17 @@ impl PathCap {
                 self.hurried_raises = self.hurried_raises.saturating_sub(1);
                 self.phase = Phase::Raising { step: boost * self.steps().0, count: 0, next: now };
             }
-            Phase::Resting { .. } => {}
-            Phase::Raising { step, count, next } if now >= next => {
-                self.raise(now, step, count, queue <= short / 2);
-            }
-            Phase::Raising { .. } => {}
+            Phase::Raising { step, count, next } if now >= next => self.raise(now, step, count, queue <= short / 2),
             Phase::Losing { loss, before, until } if now >= until => self.lose(now, loss, before),
-            Phase::Losing { .. } => {}
             Phase::Sharing { until, .. } if now >= until => self.begin_drain(now, queue, true),
             Phase::Sharing { held, .. } if now >= held && self.cap.is_some() => self.share_or_not(now, short),
-            Phase::Sharing { .. } => {}
+            // Others have left, or another relay makes an attempt. It must be ours, too: each alone takes the other one for a program.
+            Phase::Sharing { held, .. }
+                if now >= held && queue <= short && self.is_wanted() && was_long(&self.history, self.base.rtt) =>
+            {
+                self.emptied(now, self.history.rate_over(3 * SECOND).max(self.history.rate_over(RECENT)));
+            }
+            Phase::Resting { .. } | Phase::Raising { .. } | Phase::Losing { .. } | Phase::Sharing { .. } => {}
         }
         // A queue that is too short for the search to find it may be full all the same.
         let unseen = if matches!(self.phase, Phase::Searching) { SEARCHED * short } else { short };
@@ -179,6 +183,7 @@ impl PathCap {
             Phase::Draining(Draining { is_attempt: true, .. }) => self.share(now, None),
             Phase::Draining(draining) => self.drained(now, draining),
             Phase::Losing { before, .. } => self.forgive(now, before),
+            Phase::Emptied { .. } => self.rest(now, SECOND),
             _ => {}
         }
         self.tell(now);
@@ -317,10 +322,7 @@ impl PathCap {
     /// The queue is empty.
     fn drained(&mut self, now: Instant, draining: Draining) {
         if draining.is_attempt && !self.is_background {
-            self.steady = None;
-            self.rest(now, Duration::ZERO);
-            self.phase = Phase::Emptied { at: now };
-            return;
+            return self.emptied(now, self.line);
         }
         // The queue comes back once at most without a new rate: the line may have become slower.
         self.drained = draining.before.map(|_| now);
@@ -344,6 +346,13 @@ impl PathCap {
             false => SECOND,
         };
         self.rest(now, rest);
+    }
+
+    /// The queue is empty while the line is shared. Our legs had `rate` of it.
+    fn emptied(&mut self, now: Instant, rate: f64) {
+        (self.line, self.steady) = (rate, None);
+        self.cap = Some((BELOW * rate).max(self.floor()));
+        self.phase = Phase::Emptied { at: now };
     }
 
     /// An attempt has emptied the queue, which is easy beside few other flows: it takes them a while to fill it again. If they take a part of
@@ -444,10 +453,7 @@ impl PathCap {
         self.cap = Some(cap + by);
         self.line = self.line.max(rate.min(cap));
         self.losses.pass(rate);
-        // A policer's losses are told after a second of them.
-        let steps = if self.losses.has_policer() { POLICED_STEPS } else { STEPS_OF_A_SIZE };
-        let is_longer = (count + 1) % steps == 0;
-        let step = if is_longer { 2.0 * step } else { step };
+        let step = next_step(step, count + 1, self.losses.has_policer());
         self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
     }
 
@@ -568,8 +574,6 @@ const YIELDED: f64 = 0.7;
 const FLOOR: f64 = 0.05;
 /// The same in bit/s. Below it, a segment takes a second and more.
 const LEAST_BACKGROUND: f64 = 20_000.0;
-/// Number of steps after which they become twice as long.
-const STEPS_OF_A_SIZE: u32 = 3;
 /// Multiple of the first step after a rate that may be too low: the first one found, or one below [`MISTAKEN`] of the one before. Half of it
 /// below a policer that was just found.
 const FOUND_BOOST: f64 = 4.0;
@@ -592,6 +596,5 @@ const USED_BY_MOST: f64 = 0.75;
 /// Part of the rate of two looks below which that of the last one shows that the rate falls, and below which a start does not count it.
 const LOWER: f64 = 0.9;
 const MUCH_LOWER: f64 = 0.7;
-/// Number of steps of a size below a policer, and the time before the first one.
-const POLICED_STEPS: u32 = 12;
+/// Time below a policer before the first step.
 const POLICED_REST: Duration = Duration::from_secs(5);

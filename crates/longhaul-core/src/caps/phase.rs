@@ -1,4 +1,4 @@
-//! Phases of a path's cap, and what each has to remember until it ends.
+//! Phases of a path's cap, what each has to remember until it ends, and how fast the cap falls and rises.
 
 use super::sharing::BELOW;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ pub enum PathState {
     Searching,
     /// A cap keeps the queue short.
     ShortQueue,
-    /// Another program fills the queue: no cap, and a congestion control that gets a fair share. If our flows had the line before, the cap is
-    /// a fair share for some seconds first.
+    /// Another program fills the queue: no cap, and a congestion control that gets a fair share. At first, and in attempts to empty the queue,
+    /// there is a cap.
     Sharing,
     /// The flows are all in the background, and leave the line to others.
     Background,
@@ -35,7 +35,7 @@ impl PathState {
 pub(super) enum Phase {
     Searching,
     Draining(Draining),
-    /// Whether a queue that an attempt has emptied stays so.
+    /// Whether the queue of a shared line, which is empty, stays so. The legs keep their congestion control, and have a cap.
     Emptied {
         at: Instant,
     },
@@ -107,6 +107,15 @@ pub(super) fn first_and_longest_step(cap: f64, rtt: Duration) -> (f64, f64) {
     (with_queue(FIRST_QUEUE).min(MOST_FIRST_STEP), with_queue(LAST_QUEUE))
 }
 
+/// Returns the step after `count` of them, the last of which was `step`.
+pub(super) fn next_step(step: f64, count: u32, has_policer: bool) -> f64 {
+    let steps = if has_policer { POLICED_STEPS } else { STEPS_OF_A_SIZE };
+    if count % steps == 0 { 2.0 * step } else { step }
+}
+
+/// Number of steps after which they become twice as long, and the same below a policer, whose losses are told after a second of them.
+const STEPS_OF_A_SIZE: u32 = 3;
+const POLICED_STEPS: u32 = 12;
 /// Time after a step, besides a round trip, until its queue is seen.
 pub(super) const AFTER_STEP: Duration = Duration::from_millis(150);
 /// Longest queue in seconds that the first step of a raise makes until the next one, and that any step makes.

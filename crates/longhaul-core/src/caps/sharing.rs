@@ -1,4 +1,4 @@
-//! The first seconds in which a line is shared: the cap that its flows hold then, and the test whether another program is there.
+//! How long a line is shared: the cap of the first seconds, and the tests whether another program is there.
 
 use super::history::History;
 use std::time::{Duration, Instant};
@@ -51,6 +51,13 @@ pub(super) fn was_short(history: &History, most: Duration) -> bool {
     2 * long < all
 }
 
+/// Whether the queue was so long in the last seconds, above the round-trip time `base` of the path, that a loss does not empty it: CUBIC keeps
+/// 0.7 of its window.
+pub(super) fn was_long(history: &History, base: Option<Duration>) -> bool {
+    let most = history.since(Duration::from_secs(3)).filter_map(|seen| seen.rtt).max();
+    most.zip(base).is_some_and(|(most, base)| 2 * most >= 3 * base)
+}
+
 /// Returns the time after an attempt for which the queue must stay empty, if our legs send at `rate` then, and sent at `line` before. Below
 /// their cap, they leave others room to grow without a queue.
 pub(super) fn emptied_for(rate: f64, line: f64) -> Duration {
@@ -61,8 +68,9 @@ pub(super) fn emptied_for(rate: f64, line: f64) -> Duration {
 pub(super) const TAKEN_AGAIN: f64 = 0.96;
 /// Part of their cap that our legs must use for [`EMPTY`] to be enough.
 const MOSTLY: f64 = 0.96;
+/// Time for which the queue must stay empty if they do, and if they do not.
 const EMPTY: Duration = Duration::from_secs(2);
-const LONG_EMPTY: Duration = Duration::from_secs(10);
+const LONG_EMPTY: Duration = Duration::from_secs(4);
 /// Time for which the legs hold their share by a cap.
 pub(super) const HELD: Duration = Duration::from_secs(6);
 /// Part of it at its end that shows whether somebody else fills the queue.
