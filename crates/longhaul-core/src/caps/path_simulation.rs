@@ -91,6 +91,11 @@ impl Sender {
         }
     }
 
+    /// Returns a CUBIC flow of another program, which begins in the step `now`.
+    fn other(now: usize) -> Sender {
+        Sender { lost_at: now, round: (now, 0.0), ..Sender::new(Model::Cubic, false) }
+    }
+
     fn switch(&mut self, model: Model) {
         if self.model != model {
             (self.model, self.threshold, self.most) = (model, self.in_flight.max(10.0 * MSS), self.in_flight);
@@ -464,9 +469,7 @@ fn beside_cubic(flows: usize, is_background: bool) -> Run {
     let mut run = Run::new(World::new(200.0, 63, 2e6, flows, Model::Bbr));
     run.path.set_background(is_background, run.start);
     run.run(10.0);
-    let mut other = Sender::new(Model::Cubic, false);
-    (other.lost_at, other.round.0) = (run.world.now, run.world.now);
-    run.world.flows.push(other);
+    run.world.flows.push(Sender::other(run.world.now));
     run.run(30.0);
     run.world.flows.last_mut().unwrap().is_on = false;
     run.run(10.0);
@@ -490,9 +493,7 @@ fn beside_another_program_the_line_is_shared_and_the_background_yields() {
 fn an_attempt_beside_others_is_short() {
     let mut run = Run::new(World::new(200.0, 63, 2e6, 2, Model::Bbr));
     run.run(10.0);
-    let mut other = Sender::new(Model::Cubic, false);
-    (other.lost_at, other.round.0) = (run.world.now, run.world.now);
-    run.world.flows.push(other);
+    run.world.flows.push(Sender::other(run.world.now));
     run.run(20.0);
     let is_shared = |run: &mut Run| run.run(1.0).path.state().0 == PathState::Sharing;
     let shared = (30..180).filter(|_| is_shared(&mut run)).count();
@@ -510,7 +511,7 @@ fn an_attempt_beside_others_is_short() {
 fn silence_after_an_attempt_ends_the_sharing() {
     let mut run = Run::new(World::new(200.0, 63, 2e6, 2, Model::Bbr));
     run.run(10.0);
-    run.world.flows.push(Sender::new(Model::Cubic, false));
+    run.world.flows.push(Sender::other(run.world.now));
     run.run(20.0);
     let has_emptied = |run: &Run| run.path.cap().is_some() && run.world.wait() < 1.0;
     assert!((0..600).any(|_| has_emptied(run.run(0.1))), "no attempt in a minute");

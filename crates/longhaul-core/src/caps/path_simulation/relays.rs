@@ -35,9 +35,8 @@ fn two_relays_on_one_line_come_to_equal_shares() {
 fn two_relays(late: usize, phase: usize, outside: Range<usize>, steps: usize) -> Vec<(f64, bool)> {
     let (start, mut world) = (Instant::now(), World::new(200.0, 63, 2e6, 8, Model::Bbr));
     let (mut paths, mut seen) = ([PathCap::begin(start), PathCap::begin(start)], [(0.0, 0.0); 8]);
-    let mut other = Sender::new(Model::Cubic, false);
-    (other.lost_at, other.round.0, world.jitter) = (outside.start, outside.start, 1.0);
-    world.flows.push(other);
+    world.jitter = 1.0;
+    world.flows.push(Sender::other(outside.start));
     let step = |now: usize| {
         let shares = paths.each_ref().map(|path| path.cap().map_or(f64::INFINITY, |cap| cap.0 as f64 / 8e3 / 4.0));
         world.flows[8].is_on = outside.contains(&now);
