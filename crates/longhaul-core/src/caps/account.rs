@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The account of one cap.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Account {
+pub(super) struct Account {
     /// Number of bits that could have been sent and were not; negative if more were sent than the cap allows.
     balance: f64,
     /// Number of bits that were sent above the cap and have not been made up for since. Remembered for longer than `balance`.
@@ -19,7 +19,7 @@ pub struct Account {
 impl Account {
     /// Counts `sent` bytes of the last `elapsed`, while the cap was `cap`. Only while flows wanted more than they got,
     /// `is_wanted`, unused capacity can be used later. Otherwise it is soon forgotten.
-    pub fn settle(&mut self, cap: Rate, elapsed: Duration, sent: f64, is_wanted: bool) {
+    pub(super) fn settle(&mut self, cap: Rate, elapsed: Duration, sent: f64, is_wanted: bool) {
         let cap = cap.0 as f64;
         let kept = (1.0 - elapsed.as_secs_f64() / FORGETTING.as_secs_f64()).max(0.0);
         let most = if is_wanted { cap * MAX_CREDIT.as_secs_f64() } else { self.balance.max(0.0) * kept };
@@ -41,7 +41,7 @@ impl Account {
     /// from `cap` / 4 to 3 `cap`. If one MSS of each flow would take longer than that time at `cap` / 4, it is at least the
     /// capacity at which it does not, up to 0.7 `cap`: a flow would pay for its segment at the low rate when the excess is long
     /// over. The 0.7 become a quarter as the leniency goes to 0. Otherwise, many short connections would exceed `cap` for ever.
-    pub fn capacity(&self, cap: Rate, flows: u64) -> Rate {
+    pub(super) fn capacity(&self, cap: Rate, flows: u64) -> Rate {
         let whole = cap.0.max(1) as f64;
         let horizon = HORIZON.as_secs_f64();
         let slow = MIN_CAPACITY + (MIN_SLOW_CAPACITY - MIN_CAPACITY) * self.leniency(cap);

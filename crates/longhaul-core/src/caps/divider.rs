@@ -465,7 +465,7 @@ const WAKING: Rate = Rate(100_000);
 const GAP: Duration = Duration::from_millis(100);
 /// A new limit is told if it differs from the old one by more than 1/`NEAR`.
 const NEAR: u64 = 16;
-/// The same on a path, whose cap is found by steps of 1/200, and with more than [`MANY`] flows: each telling is a system call, and those of
+/// The same on a path, whose cap is found by steps of up to 1/100, and with more than [`MANY`] flows: each telling is a system call, and those of
 /// 2,000 flows took 2 % of a processor.
 const NEAR_ON_PATH: u64 = 512;
 const NEAR_OF_MANY: u64 = 64;
@@ -505,6 +505,33 @@ mod tests {
         let none = Caps { all: None, tunnels: vec![None] };
         assert_eq!(limits(&none, &[0, 0], Some(mbit(7))), [Some(mbit(7)); 2], "only the flow's own cap");
         assert_eq!(limits(&none, &[0, 0], None), [], "no cap, nothing to tell");
+    }
+
+    #[test]
+    fn the_background_has_what_the_others_leave_of_a_path_and_its_floor() {
+        let start = Instant::now();
+        // One flow, and two in the background, which want what they can get. Each sends what it may for ten seconds.
+        let limits = |cap: Option<Rate>, is_wanted: bool| {
+            let mut divider = Divider::new(&Caps { all: None, tunnels: vec![None] });
+            divider.set_path(0, cap, Some(mbit(10)));
+            let mut members =
+                [false, true, true].map(|is_behind| Member::begin(0, None, start, 0, None).in_background(is_behind));
+            members.iter_mut().for_each(|member| member.set_path(Some(0)));
+            for second in 1..10 {
+                for member in &mut members {
+                    let is_blocked = member.is_background() || is_wanted;
+                    let sends = member.told().unwrap_or(mbit(100)).bytes_per_second() * u64::from(is_blocked);
+                    let sample = Sample { taken: member.sent() + sends, unsent: 0, is_blocked };
+                    divider.look(member, start + second * SECOND, &sample);
+                }
+                divider.divide(SECOND, &mut members);
+                members.iter_mut().for_each(|member| _ = member.news());
+            }
+            members.map(|member| member.told())
+        };
+        assert_eq!(limits(Some(mbit(100)), true), [Some(mbit(90)), Some(mbit(5)), Some(mbit(5))]);
+        assert_eq!(limits(Some(mbit(100)), false)[1..], [Some(mbit(50)); 2], "the other one sends nothing");
+        assert_eq!(limits(None, true), [None, Some(mbit(5)), Some(mbit(5))], "another program fills the queue");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct InForce {
 pub struct Share {
     /// The part.
     pub rate: Rate,
-    /// Whose cap it is a part of: `the tunnel`, `the daemon`.
+    /// Whose cap it is a part of: `the tunnel`, `the daemon`, `the path`.
     pub of: &'static str,
 }
 

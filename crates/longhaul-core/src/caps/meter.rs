@@ -26,7 +26,7 @@ pub struct Sample {
 
 /// Measures one direction of a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Meter {
+pub(super) struct Meter {
     /// Time of the last look.
     at: Instant,
     /// Number of bytes sent at the last look.
@@ -51,12 +51,12 @@ struct Waiting {
 
 impl Meter {
     /// Returns the meter of a direction that has sent `sent` bytes by `now`.
-    pub fn begin(now: Instant, sent: u64) -> Meter {
+    pub(super) fn begin(now: Instant, sent: u64) -> Meter {
         Meter { at: now, sent, is_new: true, recent: 0.0, mean: 0.0, waiting: None, has_moved: false }
     }
 
     /// Takes a sample. Returns the number of bytes sent since the last one.
-    pub fn look(&mut self, now: Instant, sample: &Sample) -> u64 {
+    pub(super) fn look(&mut self, now: Instant, sample: &Sample) -> u64 {
         // The two figures of a sample are not from the same moment, so the difference may go back a little.
         let sent = sample.taken.saturating_sub(sample.unsent).max(self.sent);
         let elapsed = now.saturating_duration_since(self.at);
@@ -78,33 +78,33 @@ impl Meter {
     }
 
     /// Returns the number of bytes sent at the last look.
-    pub fn sent(&self) -> u64 {
+    pub(super) fn sent(&self) -> u64 {
         self.sent
     }
 
     /// Whether bytes waited at the last look.
-    pub fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 
     /// Whether no byte waited at the last look, and none was sent since the one before.
-    pub fn is_silent(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         !(self.has_moved || self.is_waiting())
     }
 
     /// Whether bytes waited at the last look, and the flow has recently sent about as much as `limit` allowed.
-    pub fn is_held_by(&self, limit: Rate) -> bool {
+    pub(super) fn is_held_by(&self, limit: Rate) -> bool {
         self.is_waiting() && self.recent * 2.0 >= limit.0 as f64
     }
 
     /// Whether bytes waited at the last look, and the flow has recently sent what `limit` allows.
-    pub fn uses_all_of(&self, limit: Rate) -> bool {
+    pub(super) fn uses_all_of(&self, limit: Rate) -> bool {
         self.is_waiting() && self.recent >= limit.0 as f64 * ALL
     }
 
     /// Returns the demand. `fair` is an equal share for each direction in which bytes wait. `is_held` says that the
     /// kernel has not paid for the last segment yet, `is_strict` that the flow is below a strict cap.
-    pub fn demand(&self, fair: Rate, is_held: bool, is_strict: bool) -> Rate {
+    pub(super) fn demand(&self, fair: Rate, is_held: bool, is_strict: bool) -> Rate {
         let mean = Rate((self.mean * HEADROOM) as u64);
         let Some(Waiting { since, rate }) = self.waiting else { return mean };
         let grown = Rate((self.recent * if is_strict { HEADROOM } else { 2.0 }) as u64);

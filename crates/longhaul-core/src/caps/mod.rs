@@ -8,42 +8,26 @@
 //! ahead     what the kernel has sent of a direction before its limit has paid for it
 //! account   what a cap has been underused or exceeded so far, and the capacity that makes up for it
 //! divider   all of these together: the limit of each flow, for one direction
-//! base      the round-trip time of a path without a queue
-//! history   the last looks at a path, and the rates and losses that they show
-//! losses    losses without a queue, and what a trial with a lower rate shows
-//! phase     the phases of a path's cap, what each remembers, and how fast the cap falls and rises
-//! sharing   how long a line is shared with another program
 //! path      the cap of a path, found by itself
 //! ```
 //!
 //! A direction is divided by a [`Divider`] of its own, because a cap holds for each direction. The relay samples the
 //! flows some times a second and sets the limits on their sockets; the kernel keeps them by pacing. So the limits must
-//! be right on average only: the [`Account`] makes up for what they missed.
+//! be right on average only: the account makes up for what they missed.
 
 mod account;
 mod ahead;
-mod base;
 mod divider;
-mod history;
 mod in_force;
-mod losses;
 mod meter;
 mod path;
-#[cfg(test)]
-mod path_simulation;
-mod phase;
 mod schedule;
 mod share;
-mod sharing;
 #[cfg(test)]
 mod simulation;
 
-pub use account::Account;
 pub use divider::{Caps, Divider, Member, Offer};
-pub use history::PathLook;
 pub use in_force::{InForce, Share, rate_in_words};
-pub use meter::{Meter, Sample};
-pub use path::PathCap;
-pub use phase::PathState;
+pub use meter::Sample;
+pub use path::{PathCap, PathLook, PathState};
 pub use schedule::{Bandwidth, MINUTES_OF_DAY, Weekday, Window};
-pub use share::fair_level;

@@ -7,7 +7,7 @@ use longhaul_units::Rate;
 ///
 /// No flow gets more than it demands, and none whose demand is not met gets less than another. The shares together are
 /// never above the capacity, and below it only by the rounding of the level to whole bits per second.
-pub fn fair_level(capacity: Rate, demands: &mut [Rate]) -> Option<Rate> {
+pub(super) fn fair_level(capacity: Rate, demands: &mut [Rate]) -> Option<Rate> {
     demands.sort_unstable();
     let mut left = capacity.0;
     for (met, demand) in demands.iter().enumerate() {

@@ -61,7 +61,7 @@ mod tests {
         for wrong in
             ["", "cubic", "0 cubic", "101 cubic", "1 swift", "1 cubic 10s", "1 cubic 10s to 5s", "1 cubic 1 to x"]
         {
-            assert!(Outside::read(wrong).unwrap_err().ends_with(FORM) || wrong.starts_with(['0', '1']), "{wrong}");
+            assert!(Outside::read(wrong).unwrap_err().contains(FORM), "{wrong}");
         }
     }
 }

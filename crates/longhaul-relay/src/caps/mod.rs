@@ -1,4 +1,5 @@
-//! Keeps the bandwidth caps: sets SO_MAX_PACING_RATE of both legs of each flow below a cap, and lets the kernel pace.
+//! Keeps the bandwidth caps: sets SO_MAX_PACING_RATE of both legs of each flow below a cap, and lets the kernel pace. While a path is
+//! shared with other programs, its legs have CUBIC.
 //!
 //! Enters: the rules of a configuration, and each flow as it begins. Leaves: pacing rates on the sockets of the live flows.
 //! May use: `live`, `leg` and what is below them.
@@ -27,7 +28,6 @@ use longhaul_config::Tunnel;
 use longhaul_core::caps::{Bandwidth, Weekday};
 use longhaul_sys::tcp_info::TcpInfo;
 pub use paths::PathView;
-use rules::Rules;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -81,9 +81,8 @@ impl Governor {
             all.schedule.iter_mut().for_each(|window| window.is_auto = false);
         }
         let old = lock(&shared.desk).rules.clone();
-        let is_capped = |rules: &Rules| rules.is_capped();
         // Only then is a look at the live flows of use.
-        if !(is_capped(&old) || is_capped(&old.next(all.clone(), tunnels, &HashMap::new()))) {
+        if !(old.is_capped() || old.next(all.clone(), tunnels, &HashMap::new()).is_capped()) {
             return;
         }
         let rules = old.next(all, tunnels, &shared.tunnels_of_flows());

@@ -1,6 +1,7 @@
 //! The paths of one direction, whose caps are found by themselves: the WAN legs to one address, and the looks at them.
 //!
-//! [`longhaul_core::caps::PathCap`] decides on each cap. A look at a leg is one TCP_INFO, and a leg that does not move costs none.
+//! [`longhaul_core::caps::PathCap`] decides on each cap. A look at a leg is one TCP_INFO, and one more question while its line is shared. A leg
+//! that does not move costs none.
 
 use crate::live::flow::Flow;
 use crate::live::how::How;
@@ -101,7 +102,7 @@ pub struct PathView {
     pub cap: Option<Rate>,
     /// The rate of the last second, of payload.
     pub rate: Rate,
-    /// Time that a packet waits in the queue. `None` before the first measurement.
+    /// Time that a packet waits in the queue. `None` without a measurement in the last second.
     pub queue: Option<Duration>,
     /// The round-trip time without a queue.
     pub least_rtt: Option<Duration>,
@@ -383,7 +384,7 @@ impl Sink {
 }
 
 impl WanSink {
-    fn begin() -> WanSink {
+    pub(super) fn begin() -> WanSink {
         WanSink { arrived: 0, retransmitted: 0, sent: 0, is_open: true, moved: None, before: None }
     }
 
@@ -420,7 +421,7 @@ impl WanSink {
     }
 
     /// Gives the leg CUBIC, or the congestion control that it had. A leg with one of the user's keeps it.
-    fn switch(&mut self, flow: &Flow, leg: Leg, needs_cubic: bool, socket: std::os::fd::BorrowedFd<'_>) {
+    pub(super) fn switch(&mut self, flow: &Flow, leg: Leg, needs_cubic: bool, socket: std::os::fd::BorrowedFd<'_>) {
         let asked = flow.tunnel.options(leg).find(options::key::CONGESTION).map(|setting| &setting.value);
         if asked.is_some_and(|asked| !matches!(asked, Value::Name(name) if name == options::AUTO)) {
             return;

@@ -1,6 +1,8 @@
 //! The governor with real sockets, whose limits the kernel reports. The clock is the test's.
 
 use super::desk::{News, pace};
+use super::paths::{Sink, WanSink};
+use super::rules::Rules;
 use super::*;
 use crate::leg::stream::{Stream, pair};
 use longhaul_config::NextHop;
@@ -201,4 +203,28 @@ async fn a_flow_keeps_its_first_share_until_its_path_is_known() {
     assert_eq!(live.limits(), [mbit(8); 2]);
     tracker.look(now + Duration::from_millis(100));
     assert_eq!(live.limits(), [None; 2], "loopback is no path");
+}
+
+/// While a line is shared, a leg has CUBIC, unless the user has chosen its congestion control.
+#[tokio::test]
+async fn a_leg_that_shares_its_line_has_cubic_and_gets_back_what_it_had() {
+    let registry = Arc::<Registry>::default();
+    let governor = Governor::new(&registry);
+    for chosen in [None, Some("reno")] {
+        let tunnel = tunnel("one", |tunnel| {
+            chosen.into_iter().for_each(|name| tunnel.dial.set(Leg::Dial, "congestion", name).unwrap())
+        });
+        let live = begin(&registry, &governor, &tunnel);
+        let dial = live.legs[1].as_fd();
+        sockopt::set_congestion(dial, "reno").unwrap();
+        let mut sink = WanSink::begin();
+        for needs_cubic in [true, true, false, false] {
+            sink.switch(&live.flow, Leg::Dial, needs_cubic, dial);
+            let wanted = if needs_cubic && chosen.is_none() { "cubic" } else { "reno" };
+            assert_eq!(sockopt::congestion(dial).unwrap(), wanted, "{chosen:?}");
+        }
+        sink.switch(&live.flow, Leg::Dial, true, dial);
+        Sink::Wan(sink).leave(&live.flow, Leg::Dial);
+        assert_eq!(sockopt::congestion(dial).unwrap(), "reno", "{chosen:?}: without `auto`");
+    }
 }

@@ -134,7 +134,8 @@ fn of_leg(cap: Rate, leg: Leg, tunnel: Option<&Tunnel>, (caps, of_path): (&CapsN
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::caps::{Weekday, Window};
+    use longhaul_core::caps::{PathState, Weekday, Window};
+    use std::time::Instant;
 
     #[test]
     fn a_flow_s_cap_names_what_it_comes_from() {
@@ -165,6 +166,21 @@ mod tests {
         let above = flow(300_000_000, 300_000_000);
         assert_eq!(said(&above, &caps, [5e7, 0.0]), "cap 100 Mbit/s of the daemon's 100 Mbit/s; 50 % used");
         let none = CapsNow { all: Bandwidth::default(), ..caps };
+        let path = PathView {
+            address: [10, 0, 0, 2].into(),
+            way: "up",
+            cap: Some(Rate(90_000_000)),
+            rate: Rate(0),
+            queue: None,
+            least_rtt: None,
+            state: PathState::ShortQueue,
+            since: Instant::now(),
+            flows: 1,
+            used: Instant::now(),
+        };
+        let by_path = FlowState { next_hop_address: Some("10.0.0.2:1".parse().unwrap()), ..flow(30_000_000, 0) };
+        let force = of_flow(&by_path, None, (&none, &[path]), Some([3e7, 0.0])).unwrap();
+        assert_eq!(force.to_string(), "cap 30 Mbit/s of the path's 90 Mbit/s; 100 % used");
         assert_eq!(of_flow(&above, None, (&none, &[]), None).unwrap().to_string(), "cap 300 Mbit/s");
         assert_eq!(of_flow(&FlowState::default(), Some(&tunnel), (&none, &[]), None), None);
     }

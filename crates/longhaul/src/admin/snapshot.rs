@@ -85,10 +85,10 @@ pub struct PathOfWan {
     pub cap_bits_per_second: Option<u64>,
     /// The payload of the last second, in bits per second.
     pub bits_per_second: u64,
-    /// Time that a packet waits in the queue now, in milliseconds. Absent without a measurement in the last seconds.
+    /// Time that a packet waits in the queue now, in milliseconds. Absent without a measurement in the last second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_ms: Option<f64>,
-    /// The round-trip time without a queue, in milliseconds. Absent without a measurement in the last seconds.
+    /// The round-trip time without a queue, in milliseconds. Absent without a measurement in the last second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_rtt_ms: Option<f64>,
     /// Number of its flows.

@@ -189,12 +189,12 @@ fn paths() -> Vec<Metric> {
         of("longhaul_path_bytes_per_second", "Payload of the last second.", |path| bytes(Some(path.bits_per_second))),
         of(
             "longhaul_path_queue_seconds",
-            "Time that a packet waits in the path's queue now. Absent without a measurement in the last seconds.",
+            "Time that a packet waits in the path's queue now. Absent without a measurement in the last second.",
             |path| real(path.queue_ms.map(|queue| queue / 1e3)),
         ),
         of(
             "longhaul_path_least_rtt_seconds",
-            "Round-trip time without a queue. Absent without a measurement in the last seconds.",
+            "Round-trip time without a queue. Absent without a measurement in the last second.",
             |path| real(path.least_rtt_ms.map(|rtt| rtt / 1e3)),
         ),
         Metric::by(

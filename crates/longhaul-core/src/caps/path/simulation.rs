@@ -399,7 +399,7 @@ fn a_full_line_has_a_short_queue() {
         let name = format!("{mbit} Mbit/s, {rtt} ms, {products} products, {flows} flows: {is:.3}, {waits:.1} ms");
         assert!(is >= used && waits <= queue, "{name}");
         assert_eq!(run.path.state().0, PathState::ShortQueue, "{name}");
-        let route = run.path.queue(run.start).map(|(route, _)| route.as_millis());
+        let route = run.path.queue(run.start + Duration::from_secs(40)).map(|(route, _)| route.as_millis());
         assert!(
             route.is_some_and(|route| route.abs_diff(rtt as u128) <= 20),
             "{name}: taken for a route of {route:?} ms"
@@ -464,7 +464,7 @@ fn a_longer_route_is_no_queue() {
     assert!(slow.count() <= 20 && run.used(35.0, 45.0) >= 0.9 && run.p99(36.0, 45.0) <= 20.0);
 }
 
-/// A CUBIC flow of another program begins after 10 s, and ends 30 s later.
+/// A CUBIC flow of another program begins after 10 s, and ends 30 s later. The run lasts 60 s.
 fn beside_cubic(flows: usize, is_background: bool) -> Run {
     let mut run = Run::new(World::new(200.0, 63, 2e6, flows, Model::Bbr));
     run.path.set_background(is_background, run.start);
@@ -472,19 +472,21 @@ fn beside_cubic(flows: usize, is_background: bool) -> Run {
     run.world.flows.push(Sender::other(run.world.now));
     run.run(30.0);
     run.world.flows.last_mut().unwrap().is_on = false;
-    run.run(10.0);
+    run.run(20.0);
     run
 }
 
 #[test]
 fn beside_another_program_the_line_is_shared_and_the_background_yields() {
-    let run = beside_cubic(8, false);
-    let ours = run.used(20.0, 40.0);
-    assert!((0.5..0.99).contains(&ours), "{ours}");
+    for (flows, fair) in [(1, 1.0 / 2.0), (2, 1.0 / 3.0)] {
+        let run = beside_cubic(flows, false);
+        let (ours, others) = (run.used(20.0, 40.0), run.others(20.0, 40.0));
+        assert!(ours >= 0.6 * (1.0 - fair) && others >= 0.5 * fair, "{flows}: {ours} {others}");
+    }
     for (flows, others) in [(1, 0.85), (8, 0.6)] {
         let run = beside_cubic(flows, true);
         assert!(run.others(20.0, 40.0) >= others, "{flows}: {}", run.others(20.0, 40.0));
-        assert_eq!(run.path.state().0, PathState::Background);
+        assert!(run.used(55.0, 60.0) >= 0.9, "{flows}: {} after its end", run.used(55.0, 60.0));
     }
 }
 
@@ -506,7 +508,7 @@ fn an_attempt_beside_others_is_short() {
     assert!(run.p99(245.0, 250.0) < 20.0, "{}", run.p99(245.0, 250.0));
 }
 
-/// The other program ends, and then all of ours fall silent just after an attempt has emptied the queue.
+/// All flows fall silent just after an attempt has emptied the queue.
 #[test]
 fn silence_after_an_attempt_ends_the_sharing() {
     let mut run = Run::new(World::new(200.0, 63, 2e6, 2, Model::Bbr));
@@ -539,7 +541,8 @@ fn thin_traffic_says_nothing_about_the_line() {
         let rtt = Some(Duration::from_millis(if tenth % 3 == 0 { 64 } else { 100 }));
         run.path.look(now(tenth), &PathLook { rtt, delivered: 100, active: 1, segment: 1448, ..PathLook::default() });
     }
-    assert!(run.path.cap() >= before.map(|cap| Rate(cap.0 * 9 / 10)), "{:?} of {before:?}", run.path.cap());
+    let cap = run.path.cap().unwrap().0;
+    assert!(cap >= before.unwrap().0 / 10 * 9, "{cap} of {before:?}");
 }
 
 /// The reader of one flow of eight is slow, so an eighth of the cap is never used.

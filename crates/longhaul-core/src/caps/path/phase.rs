@@ -4,10 +4,9 @@ use super::sharing::BELOW;
 use std::time::{Duration, Instant};
 
 /// How a path is kept, for views.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
     /// The line's rate is not known: no cap, or one on trial after losses.
-    #[default]
     Searching,
     /// A cap keeps the queue short.
     ShortQueue,
@@ -77,7 +76,7 @@ pub(super) struct Draining {
     pub(super) next: Instant,
     /// The line's rate as first seen, before it was lowered, or what the background has kept.
     pub(super) line: f64,
-    /// The line's rate at the queue before, or 0. `None` if that one was not empty for a round trip, so that this is the same.
+    /// The line's rate at the queue before, or 0. `None` if this queue came within a round trip after that one was empty: it is the same.
     pub(super) before: Option<f64>,
     /// The least cap so far.
     pub(super) least_cap: f64,

@@ -86,7 +86,7 @@ const MORE: f64 = 1.1;
 pub(super) const BELOW: f64 = 0.98;
 /// Part of what they have now that they hold otherwise. Two relays must have less than the line together.
 const HELD_OF_LINE: f64 = 0.75;
-/// Time from sharing to the first attempt to empty the queue, and the longest time between two attempts.
+/// Time from sharing to the first attempt to empty the queue, and from each attempt to the next one.
 pub(super) const FIRST_PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(60);
 
