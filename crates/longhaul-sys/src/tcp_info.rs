@@ -51,6 +51,8 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Payload bytes received, read or not; a FIN counts as one byte (4.1).
     pub bytes_received: u64,
+    /// Segments received, those without payload too. Wraps around.
+    pub segments_received: u32,
     /// Payload bytes retransmitted (4.19).
     pub bytes_retrans: u64,
     /// Bytes written by the program and not yet sent; a FIN counts as one byte (4.6).
@@ -170,6 +172,7 @@ impl TcpInfo {
             max_pacing_rate: Some(u64_at(112)).filter(|rate| !matches!(*rate, 0 | u64::MAX)),
             bytes_acked: u64_at(120),
             bytes_received: u64_at(128),
+            segments_received: u32_at(140),
             notsent_bytes: u32_at(144),
             min_rtt: micros(min_rtt.into()),
             delivery_rate: u64_at(160),

@@ -122,7 +122,8 @@ pub(super) fn cap(bandwidth: &mut Bandwidth, text: &str) -> Result<(), String> {
 
 /// Reads the words of a cap. Returns whether it is `auto`, and the rate.
 fn auto_or_rate(words: &[&str]) -> Result<(bool, Option<Rate>), String> {
-    const FORM: &str = "write \"auto\", or \"auto 500Mbit/s\" for all paths together";
+    const FORM: &str =
+        "write \"auto\", or \"auto 500Mbit/s\" for all paths together; in a file, above the first tunnel";
     match words {
         ["auto"] => Ok((true, None)),
         ["auto", "none"] => Err("auto has no limit by itself; write \"auto\" alone".into()),
@@ -130,6 +131,9 @@ fn auto_or_rate(words: &[&str]) -> Result<(bool, Option<Rate>), String> {
             rate(&ceiling.join(" ")).map(|rate| (true, Some(rate))).map_err(|err| format!("after auto: {err}"))
         }
         words if has_auto(&words.join(" ")) => Err(FORM.into()),
+        [word] if word.starts_with(char::is_alphabetic) && *word != "none" => {
+            rate(word).map(|rate| (false, Some(rate))).map_err(|err| format!("{err}, or \"auto\" for the daemon"))
+        }
         words => rate(&words.join(" ")).map(|rate| (false, Some(rate))),
     }
 }
@@ -328,9 +332,16 @@ mod tests {
     fn a_bad_auto_is_refused_with_what_to_write() {
         for text in ["Auto", "auto, 500Mbit/s", "500Mbit/s auto", "auto auto"] {
             let refused = cap(&mut Bandwidth::default(), text).unwrap_err();
-            assert_eq!(refused, "write \"auto\", or \"auto 500Mbit/s\" for all paths together", "{text}");
+            assert!(
+                refused.starts_with("write \"auto\", or \"auto 500Mbit/s\" for all paths together"),
+                "{text}: {refused}"
+            );
         }
-        for (text, said) in [("auto none", "write \"auto\" alone"), ("auto 500", "after auto: it has no unit")] {
+        for (text, said) in [
+            ("auto none", "write \"auto\" alone"),
+            ("auto 500", "after auto: it has no unit"),
+            ("atuo", "or \"auto\" for the daemon"),
+        ] {
             let refused = cap(&mut Bandwidth::default(), text).unwrap_err();
             assert!(refused.contains(said), "{text}: {refused}");
         }

@@ -12,8 +12,8 @@ pub(crate) struct Column {
     pub(crate) cell: fn(&RunReport) -> String,
 }
 
-/// The values of a run over a carrier.
-pub(crate) const VALUES: &[Column] = &[
+/// The values of a run over a carrier. [`of`] leaves out the columns of numbers that no run has.
+const VALUES: &[Column] = &[
     Column::words("figure", |run| run.id.clone()),
     Column::words("carrier", |run| run.carrier_name().into()),
     Column::number("published", published),
@@ -22,7 +22,16 @@ pub(crate) const VALUES: &[Column] = &[
     Column::number("gain", |run| {
         run.gain_over_direct.filter(|_| !run.is_direct()).map(|gain| format!("{gain:.1}")).unwrap_or_default()
     }),
+    Column::number("p50 ms", |run| figure(run, "p50_ms")),
+    Column::number("p99 ms", |run| figure(run, "p99_ms")),
+    Column::number("others MB/s", |run| figure(run, "outside_MBps")),
 ];
+
+/// Returns the columns of `runs`.
+pub(crate) fn of<'a>(runs: impl Iterator<Item = &'a RunReport> + Clone) -> impl Iterator<Item = &'static Column> {
+    let is_used = move |column: &&Column| !column.is_number || runs.clone().any(|run| !(column.cell)(run).is_empty());
+    VALUES.iter().filter(is_used)
+}
 
 impl Column {
     /// Returns a column of words.
@@ -34,6 +43,11 @@ impl Column {
     pub(crate) const fn number(name: &'static str, cell: fn(&RunReport) -> String) -> Column {
         Column { name, is_number: true, cell }
     }
+}
+
+/// Returns a further figure of the traffic; empty if it has none of that name.
+fn figure(run: &RunReport, name: &str) -> String {
+    run.figures.get(name).map(|value| shown(*value)).unwrap_or_default()
 }
 
 /// Returns the published speed, gain, or both; empty if nothing was published.

@@ -2,20 +2,19 @@
 //!
 //! comfy-table does not fit, because its Markdown lacks the marks that right-align numbers when the table is rendered.
 
-use crate::report::columns::{Column, VALUES};
+use crate::report::columns::{self, Column};
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 use std::fmt;
 use textwrap::{Options, WordSplitter};
 
-/// The table of the runs: figure, carrier, published, computed, measured, gain and verdict, with the reason for each run below.
+/// The table of the runs: the columns that they have, and the verdict, with the reason for each run below.
 /// With names of usual length, no line is longer than 100 columns.
 pub(crate) struct Figures<'a>(pub(crate) &'a [Report]);
 
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = Column::words("verdict", |run| run.verdict.word().into());
-        let columns: Vec<&Column> = VALUES.iter().chain([&verdict]).collect();
+        let columns: Vec<&Column> = columns::of(self.runs()).chain([VERDICT]).collect();
         let mut before = "";
         let rows: Vec<Vec<String>> = self
             .runs()
@@ -51,7 +50,7 @@ impl fmt::Display for Figures<'_> {
 }
 
 impl Figures<'_> {
-    fn runs(&self) -> impl Iterator<Item = &RunReport> {
+    fn runs(&self) -> impl Iterator<Item = &RunReport> + Clone {
         self.0.iter().flat_map(|report| &report.runs)
     }
 
@@ -90,6 +89,7 @@ impl Figures<'_> {
     }
 }
 
+const VERDICT: &Column = &Column::words("verdict", |run| run.verdict.word().into());
 /// Minimum width of a column in characters.
 const MIN_WIDTH: usize = 5;
 

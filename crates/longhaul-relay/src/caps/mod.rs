@@ -104,9 +104,17 @@ impl Governor {
         CapsNow { all: lock(&self.shared.desk).rules.all().clone(), day, minute }
     }
 
-    /// Returns the paths whose caps are found by themselves.
+    /// Returns the paths whose caps are found by themselves, each with the cap in force: the daemon's if that is less.
     pub(super) fn paths(&self) -> Vec<PathView> {
-        lock(&self.shared.paths).iter().filter(|path| path.used.elapsed() <= paths::KEPT).cloned().collect()
+        let CapsNow { all, day, minute } = self.caps();
+        let most = all.at(day, minute);
+        let in_force = |path: &PathView| PathView {
+            cap: path.cap.map(|cap| most.map_or(cap, |most| cap.min(most))),
+            ..path.clone()
+        };
+        // The thread may sleep when the schedule ends `auto`.
+        let are_kept = |path: &&PathView| all.is_auto_at(day, minute) && path.used.elapsed() <= paths::KEPT;
+        lock(&self.shared.paths).iter().filter(are_kept).map(in_force).collect()
     }
 
     /// Gives `flow`, both of whose legs are connected, its first share.

@@ -24,6 +24,8 @@ pub(super) struct Paths {
     slots: Vec<Option<Path>>,
     indices: HashMap<IpAddr, usize>,
     looked: Option<Instant>,
+    /// Time between the last two looks.
+    elapsed: Duration,
     /// Index of the path of the last log line.
     logged: usize,
 }
@@ -60,6 +62,8 @@ struct Moved {
     delivered: u64,
     retransmitted: u64,
     segment: u32,
+    /// Number of segments received: acknowledgements.
+    answers: u32,
     is_waiting: bool,
     is_background: bool,
 }
@@ -83,6 +87,7 @@ pub(super) struct WanSink {
     arrived: u64,
     retransmitted: u64,
     sent: u64,
+    answers: u32,
     /// Whether something was not acknowledged.
     is_open: bool,
     /// Time of the last look at which bytes had arrived.
@@ -122,6 +127,7 @@ impl Paths {
         let every = if flows > MANY_FLOWS { SELDOM } else { EVERY };
         let is_due = self.looked.is_none_or(|last| now.saturating_duration_since(last) >= every);
         if is_due {
+            self.elapsed = self.looked.map_or(every, |last| now.saturating_duration_since(last));
             self.looked = Some(now);
             for path in self.slots.iter_mut().flatten() {
                 path.had_flows = path.flows > 0;
@@ -264,7 +270,7 @@ impl Paths {
                 let lasts = |last| now.saturating_duration_since(last) < FOREGROUND_LASTS;
                 path.cap.set_background(path.in_background > 0 && !path.foreground.is_some_and(lasts), now);
             }
-            path.cap.look(now, &path.summary());
+            path.cap.look(now, &path.summary(self.elapsed));
             path.ended = 0;
             divider.set_path(index, path.cap.cap(), path.cap.background());
         }
@@ -323,14 +329,15 @@ impl Path {
         }
     }
 
-    fn summary(&self) -> PathLook {
+    /// Returns the look of the last `elapsed`.
+    fn summary(&self, elapsed: Duration) -> PathLook {
         let sum = |of: fn(&Moved) -> u64| self.moved.iter().map(of).sum::<u64>();
         let delivered = sum(|moved| moved.delivered);
         let mean = delivered / self.moved.len().max(1) as u64;
         // The smoothed time of a leg with few bytes is an old one, and has the 40 ms for which the peer delays an acknowledgement.
         let is_bulk = |moved: &&Moved| moved.is_waiting || moved.delivered >= 2 * u64::from(moved.segment);
-        let busy =
-            self.moved.iter().filter(|moved| moved.delivered * 4 >= mean && !moved.rtt.is_zero()).filter(is_bulk);
+        let counts = |moved: &&Moved| moved.delivered * 4 >= mean && !moved.rtt.is_zero() && !moved.is_late(elapsed);
+        let busy = self.moved.iter().filter(counts).filter(is_bulk);
         let least = busy.min_by_key(|moved| moved.rtt);
         PathLook {
             rtt: least.map(|moved| moved.rtt),
@@ -364,6 +371,16 @@ impl Path {
     }
 }
 
+impl Moved {
+    /// Whether the peer holds back its acknowledgements, of all that came in the last `elapsed`: up to 40 ms, while its reader is slower than
+    /// the bytes come and so its window does not grow (net/ipv4/tcp_input.c, __tcp_ack_snd_check). The round trip then has that time, and
+    /// no queue.
+    fn is_late(&self, elapsed: Duration) -> bool {
+        let answers = u64::from(self.answers);
+        self.answers * SELDOM_ANSWERED < elapsed && self.delivered >= MANY_SEGMENTS * answers * u64::from(self.segment)
+    }
+}
+
 impl Sink {
     /// Whether a look needs TCP_INFO of the leg: its round trip is not known, or it is a WAN leg with bytes under way, with new ones
     /// (`taken` is all that it was given), or with a source that waits for it.
@@ -385,7 +402,7 @@ impl Sink {
 
 impl WanSink {
     pub(super) fn begin() -> WanSink {
-        WanSink { arrived: 0, retransmitted: 0, sent: 0, is_open: true, moved: None, before: None }
+        WanSink { arrived: 0, retransmitted: 0, sent: 0, answers: 0, is_open: true, moved: None, before: None }
     }
 
     /// Takes the totals of `info`. Returns what has moved since the last look; `None` if nothing has arrived.
@@ -401,10 +418,11 @@ impl WanSink {
             delivered: arrived - self.arrived,
             retransmitted: info.bytes_retrans.saturating_sub(self.retransmitted),
             segment: info.snd_mss,
+            answers: info.segments_received.wrapping_sub(self.answers),
             is_waiting: member.is_waiting(),
             is_background: member.is_background(),
         };
-        (self.arrived, self.sent) = (arrived, member.sent());
+        (self.arrived, self.sent, self.answers) = (arrived, member.sent(), info.segments_received);
         self.is_open = info.unacked_segments > 0;
         if moved.delivered == 0 {
             // What was retransmitted counts when something has arrived.
@@ -468,6 +486,10 @@ const SELDOM: Duration = Duration::from_millis(240);
 pub(super) const MANY_FLOWS: usize = 1_000;
 /// Time without an acknowledged byte, and without bytes in flight, after which a leg waits for its reader.
 const STOPPED_AFTER: Duration = Duration::from_secs(1);
+/// Time from one acknowledgement to the next from which on they are late, if each is of so many full segments. Other peers acknowledge each
+/// second segment, or what has arrived at once.
+const SELDOM_ANSWERED: Duration = Duration::from_millis(20);
+const MANY_SEGMENTS: u64 = 4;
 /// Age below which a flow that ends may have begun since the last look.
 const SHORT: Duration = Duration::from_secs(1);
 /// Time for which the cap of a path without flows is kept.
@@ -495,6 +517,27 @@ mod tests {
         assert!(look(0, 10, 0) && look(0, 10, 9), "an outage");
         assert!(look(14_480, 0, 10) && look(14_480, 0, 10), "it has just moved");
         assert!(!look(14_480, 0, 11), "its window is closed");
+    }
+
+    /// Seen with a reader of 60 Mbit/s behind a line of 100: 18 acknowledgements a second, of 110 kB each, and 28 ms more.
+    #[test]
+    fn the_round_trip_of_late_acknowledgements_does_not_count() {
+        let leg = |rtt, answers, delivered| Moved {
+            rtt: Duration::from_millis(rtt),
+            deviation: Duration::ZERO,
+            least_rtt: Duration::from_millis(63),
+            delivered,
+            retransmitted: 0,
+            segment: 1_448,
+            answers,
+            is_waiting: true,
+            is_background: false,
+        };
+        let rtt = |moved| Path { moved, ..Path::begin([10, 0, 0, 1].into(), Instant::now()) }.summary(EVERY).rtt;
+        let ms = |time| Some(Duration::from_millis(time));
+        assert_eq!(rtt(vec![leg(91, 2, 220_000)]), None);
+        assert_eq!(rtt(vec![leg(91, 2, 220_000), leg(70, 110, 500_000)]), ms(70));
+        assert_eq!(rtt(vec![leg(70, 2, 5_792)]), ms(70), "a slow line: each second segment is acknowledged");
     }
 
     #[test]

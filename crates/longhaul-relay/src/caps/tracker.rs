@@ -215,6 +215,10 @@ impl Tracker {
             let is_background = self.rules.is_background(rule);
             let below = |(member, sink): Side| (member.below(rule, own).in_background(is_background), sink);
             self.add(flow.clone(), sides.map(below));
+        } else if let Some(sides) = known {
+            for (direction, (_, mut sink)) in sides.into_iter().enumerate() {
+                sink.leave(flow, sink_of(flow, direction));
+            }
         }
     }
 

@@ -22,8 +22,8 @@ pub struct PathCap {
     pub(super) highest: f64,
     pub(super) cap: Option<f64>,
     pub(super) last: PathLook,
-    /// The least round-trip time at the end of the last attempt, if it was steady.
-    pub(super) steady: Option<Duration>,
+    /// The least round-trip time at the end of the last attempt, or beside the background, if it was steady, and since when it is the same.
+    pub(super) steady: Option<(Duration, Instant)>,
     /// Time since which the queue is short.
     pub(super) short_since: Option<Instant>,
     /// Time when the last queue was empty again.

@@ -127,10 +127,18 @@ impl PathCap {
         let is_steady = least.zip(most).is_some_and(|(least, most)| most - least <= varies);
         // A lower rate has not helped, so it was not that.
         self.line = self.line.max(draining.line);
-        // In two attempts the same: nobody else's queue is so steady.
-        let is_same = least.zip(self.steady).is_some_and(|(least, before)| least.abs_diff(before) <= 2 * STEADY);
-        self.steady = least.filter(|_| is_steady && draining.is_attempt);
-        if is_steady && (is_same || !draining.is_attempt) {
+        let same = self.steady.filter(|(before, _)| least.is_some_and(|least| least.abs_diff(*before) <= 2 * STEADY));
+        let is_route = match same {
+            _ if !is_steady => false,
+            // Beside the little that the background leaves itself, the queue of one CUBIC flow is steady for seconds.
+            Some((_, since)) if self.is_background => now.saturating_duration_since(since) >= STEADY_BEHIND,
+            // In two attempts the same: nobody else's queue is so steady.
+            Some(_) => true,
+            None => !(draining.is_attempt || self.is_background),
+        };
+        let may_be_route = is_steady && (draining.is_attempt || self.is_background);
+        self.steady = least.filter(|_| may_be_route).map(|least| same.unwrap_or((least, now)));
+        if is_route {
             self.base = Base::of(least);
             self.patience = FIRST_PATIENCE;
             self.rest(now, SECOND);
@@ -161,7 +169,10 @@ const REDUCED: f64 = 0.92;
 const STEADY: Duration = Duration::from_millis(1);
 /// Part of its cap that the background keeps each time the queue does not become shorter.
 const YIELDED: f64 = 0.7;
+/// Part of the line's rate at the queue before below which that at this one may be a mistake.
 const MISTAKEN: f64 = 0.9;
+/// Time for which a round trip must stay the same for the background to take it for the route.
+const STEADY_BEHIND: Duration = Duration::from_secs(10);
 /// Part of the least cap below which acknowledgements show, while there is a queue, that another sender takes more of the line than before.
 const CROWDED: f64 = 0.9;
 /// Number of hurried raises of a relay that was crowded while its first queue drained. Of two that begin together, one may find three times

@@ -48,7 +48,7 @@ use cap::{BACKGROUND_REST, RECENT, SEARCHED, SECOND, USED, USED_BY_MOST};
 pub use history::PathLook;
 pub use phase::PathState;
 use phase::{AFTER_STEP, Draining, Phase, next_step};
-use sharing::was_long;
+use sharing::{FIRST_PATIENCE, was_long};
 use std::time::Instant;
 
 impl PathCap {
@@ -115,9 +115,22 @@ impl PathCap {
             Phase::Draining(draining) => self.drained(now, draining),
             Phase::Losing { before, .. } => self.forgive(now, before),
             Phase::Emptied { .. } => self.rest(now, SECOND),
+            // What was seen long ago holds no more.
+            Phase::Sharing { until, .. } if now >= until => self.begin_anew(),
+            // Traffic that does not fill the line may have left a low cap behind. A line that has become slower is found again.
+            Phase::Resting { .. } | Phase::Raising { .. }
+                if !self.losses.has_policer() && self.cap < Some(BELIEVED * self.highest) =>
+            {
+                self.highest *= BELIEVED;
+                self.begin_anew();
+            }
             _ => {}
         }
         self.tell(now);
+    }
+
+    fn begin_anew(&mut self) {
+        (self.phase, self.cap, self.patience) = (Phase::Searching, None, FIRST_PATIENCE);
     }
 
     fn raise(&mut self, now: Instant, step: f64, count: u32, is_empty: bool) {
@@ -152,6 +165,8 @@ impl PathCap {
     }
 }
 
+/// Part of the highest rate below which a cap is not believed after a time in which nothing has moved.
+const BELIEVED: f64 = 0.5;
 /// Multiple of the first step in a hurried raise; the longest step still holds.
 const HURRIED_BOOST: f64 = 16.0;
 /// The step of the background, as a part of the highest rate.

@@ -522,6 +522,25 @@ fn silence_after_an_attempt_ends_the_sharing() {
     assert_eq!(run.run(5.0).path.state().0, PathState::ShortQueue);
 }
 
+/// After a pause, a cap far below what the path has had is found anew, and a line that was shared is, too.
+#[test]
+fn what_was_seen_before_a_pause_is_not_believed_for_ever() {
+    let mut run = eight();
+    run.path.cap = run.path.cap.map(|cap| 0.1 * cap);
+    run.world.flows.iter_mut().for_each(|flow| flow.is_on = false);
+    assert_eq!(run.run(3.0).path.state().0, PathState::Searching);
+    run.world.flows.iter_mut().for_each(|flow| flow.is_on = true);
+    run.run(5.0);
+    assert!(run.used(25.0, 28.0) > 0.9, "{}", run.used(25.0, 28.0));
+
+    let mut run = Run::new(World::new(200.0, 63, 2e6, 2, Model::Bbr));
+    run.run(10.0);
+    run.world.flows.push(Sender::other(run.world.now));
+    assert!((0..40).any(|_| run.run(1.0).path.needs_cubic()), "it is not shared");
+    run.world.flows.iter_mut().for_each(|flow| flow.is_on = false);
+    assert_eq!(run.run(70.0).path.state().0, PathState::Searching);
+}
+
 #[test]
 fn looks_may_be_rare() {
     let mut run = Run::new(World::new(200.0, 63, 2e6, 8, Model::Bbr));

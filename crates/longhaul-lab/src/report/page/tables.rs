@@ -3,7 +3,7 @@
 use crate::carrier::row::Role;
 use crate::measure::disturbance::Disturbance;
 use crate::plan::place::Direction;
-use crate::report::columns::{Column, VALUES};
+use crate::report::columns::{self, Column};
 use crate::report::json::Report;
 use crate::report::page::group;
 use crate::report::page::words;
@@ -56,7 +56,7 @@ const OVERVIEW: [(&str, &str); 6] = [
 
 /// Writes a row for each run, with its figures, its verdict and the reason.
 pub(crate) fn figures(html: &mut Html, report: &Report) {
-    let values = || VALUES.iter().chain(DETAILS);
+    let values = || columns::of(report.runs.iter()).chain(DETAILS);
     let class = |column: &Column| if column.is_number { NUMBER } else { WORDS };
     let headings = values().map(|column| (column.name, class(column))).chain([("verdict", WORDS), ("why", WORDS)]);
     let columns: Vec<(&str, &str)> = headings.collect();
