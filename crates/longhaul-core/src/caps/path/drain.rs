@@ -7,6 +7,7 @@ use super::sharing::{BELOW, FIRST_PATIENCE};
 use std::time::{Duration, Instant};
 
 impl PathCap {
+    /// Ends the search if a queue shows the line's rate.
     pub(super) fn search(&mut self, now: Instant, queue: Duration, short: Duration) {
         if queue > SEARCHED * short && self.history.rate_over(RECENT) > 0.0 {
             self.begin_drain(now, queue, false);
@@ -18,6 +19,7 @@ impl PathCap {
         }
     }
 
+    /// Begins to empty a queue; with `is_attempt`, that of a shared line.
     pub(super) fn begin_drain(&mut self, now: Instant, queue: Duration, is_attempt: bool) {
         let (before, rate) = (self.line, self.history.rate_over(RECENT));
         // Of traffic that does not fill the line, the acknowledgements say nothing about the line.
@@ -55,6 +57,7 @@ impl PathCap {
         self.cap = Some(cap);
     }
 
+    /// Takes a look while the queue becomes empty.
     pub(super) fn drain(&mut self, now: Instant, mut draining: Draining, queue: Duration, short: Duration) {
         let rate = self.history.rate_over(RECENT);
         if now < draining.shows_line && queue > short && rate > 0.0 && self.is_wanted() {
@@ -178,5 +181,5 @@ const CROWDED: f64 = 0.9;
 /// Number of hurried raises of a relay that was crowded while its first queue drained. Of two that begin together, one may find three times
 /// as much as the other.
 const HURRIED_RAISES: u32 = 3;
-/// Part of the rate of two looks below which that of the last one shows that the rate falls, and below which a start does not count it.
+/// Part of the rate of two looks below which that of the last one shows that the rate falls.
 const LOWER: f64 = 0.9;

@@ -129,10 +129,12 @@ impl PathCap {
         self.tell(now);
     }
 
+    /// Forgets the cap, and searches for it as at the start.
     fn begin_anew(&mut self) {
         (self.phase, self.cap, self.patience) = (Phase::Searching, None, FIRST_PATIENCE);
     }
 
+    /// Raises the cap by a step if it is used.
     fn raise(&mut self, now: Instant, step: f64, count: u32, is_empty: bool) {
         let Some(cap) = self.cap else { return };
         // Beside half of a queue that counts, it is the line that keeps the rate below the cap.
@@ -150,6 +152,7 @@ impl PathCap {
         self.phase = Phase::Raising { step, count: count + 1, next: now + self.rtt() + AFTER_STEP };
     }
 
+    /// Follows the state for views.
     fn tell(&mut self, now: Instant) {
         let state = match self.phase {
             Phase::Sharing { .. } | Phase::Draining(Draining { is_attempt: true, .. }) | Phase::Emptied { .. } => {

@@ -41,6 +41,7 @@ impl PathCap {
         self.phase = Phase::Losing { loss, before, until: now + (2 * SECOND).max(6 * self.rtt()) };
     }
 
+    /// Ends the trial.
     pub(super) fn lose(&mut self, now: Instant, loss: f64, before: Option<f64>) {
         // A cap that nobody has used has shown nothing.
         let rate = self.history.rate_over(SECOND);
@@ -76,6 +77,7 @@ impl PathCap {
     }
 }
 
+/// Part of the rate of two looks below which that of the last one is of a disturbed look, at a start.
 const MUCH_LOWER: f64 = 0.7;
 /// Time below a policer before the first step.
 const POLICED_REST: Duration = Duration::from_secs(5);
