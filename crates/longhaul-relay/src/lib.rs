@@ -46,8 +46,8 @@ pub mod verify;
 pub use caps::{CapsNow, PathView};
 pub use leg::LegState;
 pub use live::{
-    Bucket, COUNTERS, Counter, CounterValues, Counters, Distributions, FlowState, FlowStateName, HistogramValues, How,
-    LegFigures, Rates, Tally, VerifyView,
+    Bucket, COUNTERS, Counter, CounterValues, Counters, Distributions, FindingState, FlowState, FlowStateName,
+    HistogramValues, How, LegFigures, Rates, Tally, VerifyView,
 };
 pub use lock::lock;
 pub use names::{Unresolved, unresolved};

@@ -20,6 +20,8 @@ pub struct TcpInfo {
     pub probes: u8,
     /// Retransmission timeout: the time after which the kernel sends unacknowledged bytes again (RFC 6298).
     pub rto: Duration,
+    /// Number of timeouts in a row after which the oldest bytes were sent again. 0 after an acknowledgement.
+    pub backoff: u8,
     /// Payload bytes of a full segment that we send.
     pub snd_mss: u32,
     /// Segments sent and not yet acknowledged.
@@ -68,6 +70,10 @@ pub struct TcpInfo {
     pub rwnd_limited: Duration,
     /// Time during which our send buffer limited the sender (4.10).
     pub sndbuf_limited: Duration,
+    /// Number of duplicates that the peer reported by DSACK: segments that were sent again for nothing (RFC 2883; 4.19).
+    pub dsack_dups: u32,
+    /// Number of times that reordering was seen (4.19).
+    pub reorderings: u32,
     /// The peer's advertised window, scaled, in bytes (5.4).
     pub snd_wnd: u32,
 }
@@ -156,6 +162,7 @@ impl TcpInfo {
             state: State::of(raw[0]),
             ca_state: raw[1],
             probes: raw[3],
+            backoff: raw[4],
             rto: micros(u32_at(8).into()),
             snd_mss: u32_at(16),
             unacked_segments: u32_at(24),
@@ -181,6 +188,8 @@ impl TcpInfo {
             rwnd_limited: micros(u64_at(176)),
             sndbuf_limited: micros(u64_at(184)),
             bytes_retrans: u64_at(208),
+            dsack_dups: u32_at(216),
+            reorderings: u32_at(220),
             snd_wnd: u32_at(228),
         }
     }

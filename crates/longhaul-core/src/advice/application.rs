@@ -1,5 +1,6 @@
 //! Programs that may have a window of their own, which neither a relay nor a larger TCP window lifts. One row is one program.
 
+use crate::path::laws::OPENSSH_WINDOW;
 use longhaul_units::Bytes;
 
 /// One application.
@@ -27,9 +28,6 @@ impl Application {
         APPLICATIONS.iter().find(|application| application.name == name)
     }
 }
-
-/// OpenSSH's channel window: 64 packets of 32 KiB.
-pub const OPENSSH_WINDOW: Bytes = Bytes(2 << 20);
 
 /// All applications.
 pub const APPLICATIONS: &[Application] = &[

@@ -14,7 +14,7 @@ mod setting;
 mod system;
 mod systems;
 
-pub use application::{APPLICATIONS, Application, OPENSSH_WINDOW};
+pub use application::{APPLICATIONS, Application};
 pub use encapsulation::{ENCAPSULATIONS, Encapsulation};
 pub use goal::Goal;
 pub use setting::{Effect, Elsewhere, Fill, Fit, Setting};

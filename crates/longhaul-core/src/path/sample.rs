@@ -9,6 +9,10 @@ pub struct Sample {
     pub rtt: Duration,
     /// The smallest round-trip time seen; zero when it was never measured.
     pub min_rtt: Duration,
+    /// Segments sent and not yet acknowledged.
+    pub in_flight_segments: u32,
+    /// Payload bytes of a full segment.
+    pub mss_bytes: u32,
     /// Congestion window, in segments.
     pub cwnd_segments: u32,
     /// Congestion window at which slow start ends, in segments; more than any window before the first loss.
@@ -19,10 +23,28 @@ pub struct Sample {
     pub acked_bytes: u64,
     /// Payload bytes retransmitted.
     pub retransmitted_bytes: u64,
+    /// Number of duplicates that the peer reported: segments that were sent again for nothing.
+    pub duplicates: u32,
+    /// Number of times that reordering was seen.
+    pub reorderings: u32,
+    /// Number of timeouts in a row without an acknowledgement.
+    pub timeouts: u8,
+    /// Payload bytes received. FIN may count as one byte.
+    pub received_bytes: u64,
+    /// Segments received, those without payload too. Wraps around.
+    pub received_segments: u32,
+    /// Time since payload was last received.
+    pub since_received: Duration,
     /// Bytes written by the program and not yet sent.
     pub unsent_bytes: u64,
-    /// The peer's receive window, in bytes.
+    /// Whether the program has more bytes, and waits until the socket takes them.
+    pub is_blocked: bool,
+    /// The peer's receive window, in bytes. 0 also on kernels before 5.4, which do not report it.
     pub peer_window: u64,
+    /// Rate at which the kernel paces the segments, in bytes per second.
+    pub pacing_rate: u64,
+    /// Largest pacing rate, in bytes per second; `None` if none is set.
+    pub max_pacing_rate: Option<u64>,
     /// The latest delivery rate, in bytes per second.
     pub delivery_rate: u64,
     /// Whether the sender had less to send than the path could take while `delivery_rate` was measured.
@@ -36,6 +58,17 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Whether the segments are paced by the largest rate that the socket may have, and not by the congestion control.
+    ///
+    /// CUBIC and Reno pace with twice or 1.2 times the rate that their window gives, so a cap below that is the pacing rate.
+    /// BBR paces with its estimate of the bandwidth, which a cap keeps just below the cap, and now and then with 0.75 times that
+    /// (net/ipv4/tcp_bbr.c, bbr_pacing_gain). Then the delivery rate tells them apart: it is near the cap.
+    pub(super) fn is_paced_by_cap(&self) -> bool {
+        let Some(max) = self.max_pacing_rate else { return false };
+        let is_above = |rate: u64, percent: u64| u128::from(rate) * 100 >= u128::from(max) * u128::from(percent);
+        self.pacing_rate >= max || (is_above(self.pacing_rate, 70) && is_above(self.delivery_rate, 90))
+    }
+
     /// Whether the congestion control is still looking for the path's capacity (RFC 5681 3.1).
     pub fn is_in_slow_start(&self) -> bool {
         self.cwnd_segments < self.ssthresh_segments
@@ -46,6 +79,18 @@ impl Sample {
     pub fn limited_by_path(&self) -> Duration {
         self.busy.saturating_sub(self.limited_by_peer.saturating_add(self.limited_by_send_buffer))
     }
+
+    /// Returns the latest delivery rate in bytes per second, if the path set it. The leg carried `sent` bytes of payload in
+    /// a flow that lasted `lasted`.
+    ///
+    /// The kernel's last measurement may cover a few packets. On a leg that sent little, or had nothing more to send, it
+    /// says nothing about the path. The kernel's own flag is not enough. It keeps a rate from slow start until a better one
+    /// comes: on loopback, 1,300 MB/s for a sender of 12 MB/s. A reader that stalls leaves the rate of its last small read.
+    pub fn path_rate(&self, sent: u64, lasted: Duration) -> Option<u64> {
+        let was_busy = self.busy.saturating_sub(self.limited_by_peer).saturating_mul(2) >= lasted;
+        let is_of_path = sent > MIN_ACKED_BYTES && was_busy && !self.is_app_limited && self.delivery_rate > 0;
+        is_of_path.then_some(self.delivery_rate)
+    }
 }
 
 /// Round-trip time from which on a leg counts as WAN. No LAN reaches it, every WAN does.
@@ -55,3 +100,27 @@ pub const WAN_RTT: Duration = Duration::from_millis(5);
 /// handshake is not enough: with TCP_DEFER_ACCEPT its sample includes the client's silence, and with fast open there
 /// may be no sample.
 pub const MIN_ACKED_BYTES: u64 = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_rate_that_the_path_did_not_set_is_left_out() {
+        let bulk = Sample { delivery_rate: 12_345_678, busy: SECOND, ..Sample::default() };
+        let enough = MIN_ACKED_BYTES + 1;
+        assert_eq!(bulk.path_rate(enough, 2 * SECOND), Some(12_345_678));
+        assert_eq!(bulk.path_rate(enough, 3 * SECOND), None, "idle for most of the time");
+        assert_eq!(bulk.path_rate(MIN_ACKED_BYTES, SECOND), None, "little was sent");
+        let nothing = [
+            ("the sender had no more", Sample { is_app_limited: true, ..bulk }),
+            ("never measured", Sample { delivery_rate: 0, ..bulk }),
+            ("a slow reader", Sample { limited_by_peer: SECOND / 2, ..bulk }),
+        ];
+        for (what, sample) in nothing {
+            assert_eq!(sample.path_rate(enough, 2 * SECOND), None, "{what}");
+        }
+    }
+}

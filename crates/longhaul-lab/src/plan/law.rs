@@ -3,7 +3,6 @@
 use crate::plan::link::LinkSpec;
 use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
-use longhaul_core::advice::OPENSSH_WINDOW;
 use longhaul_core::path::laws::{self, LossResponse, packet};
 use longhaul_units::Rate;
 use std::fmt;
@@ -140,7 +139,7 @@ fn window(setup: &Setup) -> Option<f64> {
 
 /// Returns the speed with OpenSSH's channel window. Its sftp client has the same limit: 64 requests of 32 KiB.
 fn openssh(setup: &Setup) -> f64 {
-    speed(laws::window_rate(OPENSSH_WINDOW, setup.link.rtt))
+    speed(laws::window_rate(laws::OPENSSH_WINDOW, setup.link.rtt))
 }
 
 /// Returns the TCP payload that the line carries in `direction`, in bytes per second, in full segments with timestamps.

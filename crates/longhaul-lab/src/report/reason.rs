@@ -8,8 +8,7 @@ use crate::report::run::Verdict;
 use crate::report::verdict::Assessment;
 use crate::scenario::model::Run;
 use crate::traffic::row::{Counts, Measured};
-use longhaul_core::advice::OPENSSH_WINDOW;
-use longhaul_core::path::laws::window_rate;
+use longhaul_core::path::laws::{OPENSSH_WINDOW, window_rate};
 use longhaul_units::Bytes;
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use crate::live::how::Broken;
 use crate::state::legs::Legs;
 use crate::state::shared::Relay;
 use longhaul_config::options::Leg;
-use longhaul_core::path::{AutoCongestion, FullSinks};
+use longhaul_core::path::{AutoCongestion, MIN_ACKED_BYTES};
 use longhaul_core::pump::{Pump, PumpStep};
 use longhaul_sys::tcp_info::TcpInfo;
 use std::future::Future;
@@ -63,8 +63,6 @@ struct Bulk {
     low_water: LowWater,
     /// Chooses the sink's congestion control.
     choice: AutoCongestion,
-    /// Decides when the sink is sampled.
-    full: FullSinks,
     /// Runs while a pipe waits for the sink.
     pipe_wait: Option<PipeWait>,
 }
@@ -317,7 +315,7 @@ impl<'a> Direction<'a> {
     fn block(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let (held, moved) = (self.pump.held(), self.pump.moved());
         self.hold(held);
-        if FullSinks::are_worth_a_look(moved) {
+        if moved >= MIN_ACKED_BYTES {
             self.look_into_full_sink();
         }
         if !matches!(self.buffer, Buffer::Pipe(_)) {
@@ -335,21 +333,15 @@ impl<'a> Direction<'a> {
         Ok(())
     }
 
-    /// Samples TCP_INFO of a full sink that carries bulk. The sample decides on the sink's congestion control, and on
-    /// the warning about a small send buffer at the flow's end.
+    /// Samples TCP_INFO of a full sink that carries bulk, until its congestion control is decided.
     fn look_into_full_sink(&mut self) {
         let sink = self.sink();
-        // TCP_INFO of an mptcp leg describes one subflow.
-        let counts = !self.legs.tunnel().mptcp(self.source.other());
         let bulk = self.bulk();
-        if !bulk.full.is_next_due(&bulk.choice) {
+        if bulk.choice.is_settled() {
             return;
         }
         let Ok(info) = TcpInfo::of(sink.as_fd()) else { return };
         setup::follow_path(&mut bulk.choice, sink, &info);
-        if counts {
-            sink.note_full(info.notsent_bytes == 0);
-        }
     }
 
     /// Called when the sink has taken every byte.
@@ -378,9 +370,7 @@ impl<'a> Direction<'a> {
 
     fn bulk(&mut self) -> &mut Bulk {
         let choice = if self.may_choose { AutoCongestion::open() } else { AutoCongestion::settled() };
-        self.bulk.get_or_insert_with(|| {
-            Box::new(Bulk { low_water: LowWater::new(), choice, full: FullSinks::new(), pipe_wait: None })
-        })
+        self.bulk.get_or_insert_with(|| Box::new(Bulk { low_water: LowWater::new(), choice, pipe_wait: None }))
     }
 
     /// Whether the source has sent FIN. Call it only when every byte is read and the source's error was taken: then the

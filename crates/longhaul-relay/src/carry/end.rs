@@ -5,6 +5,7 @@ use crate::carry::join::LastLook;
 use crate::leg::closing;
 use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
+use crate::live::diagnosis::Limited;
 use crate::live::flow::Flow;
 use crate::live::how::How;
 use crate::live::tally::Tally;
@@ -12,9 +13,9 @@ use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{Leg, key};
 use longhaul_core::opening::HEADER_TIME;
-use longhaul_core::path::MIN_ACKED_BYTES;
-use longhaul_core::path::findings::{self, Buffer, limiting_buffer};
+use longhaul_core::path::diagnosis::Kind;
 use longhaul_core::path::laws::window_rate;
+use longhaul_core::path::{MIN_ACKED_BYTES, WAN_RTT};
 use longhaul_sys::tcp_info::{State, TcpInfo};
 use longhaul_sys::{limits, sockopt};
 use longhaul_units::Bytes;
@@ -39,10 +40,12 @@ pub(crate) struct FlowEnd<'a> {
 impl FlowEnd<'_> {
     /// Writes the flow's one line, with what the kernel knows of the legs. Unknown fields are left out, such as all
     /// fields of a `dial` leg that was never connected. The line of a flow that `is_quiet` is DEBUG. Logs a warning if a buffer
-    /// limited one of the legs.
+    /// limited the flow.
     pub(crate) fn log(&self, relay: &Relay, accept: &LegEnd, dial: Option<&LegEnd>, is_quiet: bool) {
         let FlowEnd { flow, tally, how, .. } = *self;
         let next_hop = flow.next_hop();
+        let limit = relay.diagnoses.end(flow).filter(|limit| limit.finding.kind != Kind::Unknown);
+        let limit = limit.as_ref();
         // tracing takes only a constant level.
         macro_rules! line {
             ($level:ident) => {
@@ -60,6 +63,9 @@ impl FlowEnd<'_> {
                     seconds = flow.began.elapsed().as_millis() as f64 / 1e3,
                     how = %how,
                     untold = untold(accept, dial),
+                    limited_by = limit.map(|limit| display(limit.finding.kind)),
+                    limited_leg = limit.and_then(Limited::leg).map(display),
+                    evidence = limit.map(|limit| limit.finding.evidence.as_str()),
                     accept_rtt_ms = accept.rtt_ms(),
                     accept_retrans_bytes = accept.info.bytes_retrans,
                     accept_delivery_mbytes_per_s = accept.delivery(),
@@ -77,12 +83,9 @@ impl FlowEnd<'_> {
         } else {
             line!(info)
         }
-        if tally.up + tally.down > MIN_DIAGNOSIS_BYTES {
-            // The dial leg comes first, because only one of them is logged per second.
-            for (leg, of) in [(dial, Leg::Dial), (Some(accept), Leg::Accept)] {
-                leg.into_iter().for_each(|leg| leg.warn_if_buffers_limit(relay, &flow.tunnel, of));
-            }
-        }
+        let Some((leg, kind)) = limit.and_then(|limit| Some((limit.leg()?, limit.finding.kind))) else { return };
+        let end = if leg == Leg::Dial { dial } else { Some(accept) };
+        end.into_iter().for_each(|end| end.warn_if_a_buffer_limits(relay, &flow.tunnel, leg, kind));
     }
 }
 
@@ -102,8 +105,6 @@ pub(crate) struct LegEnd {
     congestion: Option<String>,
     /// Whether the flow broke and this leg's peer cannot be told.
     is_untold: bool,
-    /// Whether the send buffer was full of bytes in flight.
-    was_full_under_way: bool,
 }
 
 impl LegEnd {
@@ -129,7 +130,6 @@ impl LegEnd {
         // A short flow ends before congestion control matters, and the question costs as much as sending its bytes.
         let is_worth_it = end.tally.up + end.tally.down > MIN_ACKED_BYTES;
         let congestion = is_worth_it.then(|| sockopt::congestion(socket.as_fd()).ok()).flatten();
-        let was_full_under_way = socket.was_full_under_way();
         // The accept leg's address is that of the listener, so the log does not need it.
         let has_line = if end.flow.is_probe() { enabled!(Level::DEBUG) } else { enabled!(Level::INFO) };
         let local = if leg == Leg::Dial && has_line { socket.local() } else { None };
@@ -137,7 +137,7 @@ impl LegEnd {
         let received = i128::from(info.bytes_received) - i128::from(end.flow.has_passed_fin(leg));
         let is_mute = received <= i128::from(socket.received_beside());
         let lasted = end.flow.began.elapsed();
-        LegEnd { info, local, sent, is_mute, lasted, congestion, is_untold, was_full_under_way }
+        LegEnd { info, local, sent, is_mute, lasted, congestion, is_untold }
     }
 
     /// Whether the flow was a health check, such as one of another longhaul or of HAProxy. This is its accept leg. A header that names no
@@ -155,19 +155,22 @@ impl LegEnd {
             }
     }
 
-    /// Logs a warning that names the buffer that limited a long path, if one did. It relies on a measurement, not on a
-    /// comparison of buffers with the BDP. At most once a second for each tunnel.
-    fn warn_if_buffers_limit(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg) {
-        let Some(small) = limiting_buffer(&sample(&self.info), self.was_full_under_way) else { return };
+    /// Logs a warning that names the buffer if `kind`, which limited this leg of a long path, is one. At most once a second for each
+    /// tunnel.
+    fn warn_if_a_buffer_limits(&self, relay: &Relay, tunnel: &Tunnel, leg: Leg, kind: Kind) {
+        let is_ours = kind == Kind::OwnSendBuffer;
+        if !(is_ours || kind == Kind::ReceiverWindow) || self.info.rtt < WAN_RTT {
+            return;
+        }
         if relay.lines.limit.pass(&tunnel.name, Instant::now()).is_none() {
             return;
         }
         let (sndbuf, tunnel) = (tunnel.options(leg).find(key::SNDBUF), &tunnel.name);
         let reach = |bytes: u64| format!("{:.1} MB/s", window_rate(Bytes(bytes), self.info.rtt).0 as f64 / 8e6);
-        if let (Buffer::Ours, Some(sndbuf)) = (small, sndbuf) {
+        if let (true, Some(sndbuf)) = (is_ours, sndbuf) {
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), sndbuf = %sndbuf.value,
                 "our send buffer limits this path: remove sndbuf, so that the kernel sizes the buffer, or make it larger");
-        } else if let Buffer::Ours = small {
+        } else if is_ours {
             let wmem = limits::tcp_buffer_maxima().map_or(0, |maxima| maxima.send);
             warn!(tunnel, %leg, rtt_ms = self.rtt_ms(), tcp_wmem_max = wmem, at_most = %reach(wmem),
                 "our send buffer limits this path: raise the third number of net.ipv4.tcp_wmem (twice rate x RTT)");
@@ -185,12 +188,10 @@ impl LegEnd {
 
     /// Returns the latest delivery rate in MB/s (10^6 bytes), if the path set the rate.
     fn delivery(&self) -> Option<f64> {
-        findings::path_rate(&sample(&self.info), self.sent, self.lasted).map(|rate| (rate / 1000) as f64 / 1e3)
+        sample(&self.info).path_rate(self.sent, self.lasted).map(|rate| (rate / 1000) as f64 / 1e3)
     }
 }
 
-/// Bytes below which a flow ends too soon for its congestion counters to mean anything.
-const MIN_DIAGNOSIS_BYTES: u64 = 10_000_000;
 /// Most bytes with which a server greets a health check whose end came too late for it not to be dialled.
 const GREETING: u64 = 4 * 1024;
 /// Time within which a health check ends.

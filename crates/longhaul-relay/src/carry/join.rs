@@ -217,6 +217,9 @@ impl<'a> Both<'a> {
         }
         with_scratch(|scratch| {
             let first = ready!(self.first.poll(&mut self.up, cx, scratch));
+            if first.as_ref().is_ok_and(|bytes| scratch[..*bytes].starts_with(SSH_BANNER)) {
+                self.legs.flow.note_ssh();
+            }
             self.up.filled(first.map_err(|err| Broken::of(Leg::Accept, &err))?)?;
             self.up.poll_from(cx, scratch)
         })
@@ -361,6 +364,8 @@ pub(crate) fn pending_error(socket: &Stream) -> io::Error {
 
 /// Time that the last bytes of a broken leg wait for a peer that takes nothing. Then the reset overtakes them.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The first bytes of SSH (RFC 4253 4.2).
+const SSH_BANNER: &[u8] = b"SSH-";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,9 @@
 //! A leg of a live flow as the kernel describes it, for views.
 
+use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
-use longhaul_core::path::limit::{Limit, Look};
+use longhaul_core::path::Sample;
+use longhaul_core::path::limit::Limit;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use serde::{Deserialize, Serialize};
@@ -67,16 +69,6 @@ impl LegState {
 /// One system call. `is_blocked` is as in [`LegState::of`].
 pub(crate) fn look(stream: &Stream, is_blocked: bool) -> Option<(TcpInfo, Limit)> {
     let info = TcpInfo::of(stream.as_fd()).ok()?;
-    let limit = Limit::of(&Look {
-        unsent_bytes: info.notsent_bytes,
-        in_flight_segments: info.unacked_segments,
-        cwnd_segments: info.snd_cwnd,
-        mss_bytes: info.snd_mss,
-        peer_window: info.snd_wnd,
-        pacing_rate: info.pacing_rate,
-        max_pacing_rate: info.max_pacing_rate,
-        delivery_rate: info.delivery_rate,
-        is_blocked,
-    });
+    let limit = Limit::of(&Sample { is_blocked, ..sample(&info) });
     Some((info, limit))
 }

@@ -3,7 +3,6 @@
 //! tokio's TcpStream is not used, because it does not report urgent data (EPOLLPRI). Asking the kernel for it each time
 //! that a socket is empty was a fifth of the system calls of a ping-pong.
 
-use longhaul_core::path::findings;
 use socket2::Socket;
 use std::future::Future;
 use std::io;
@@ -22,10 +21,6 @@ pub(super) type Ready<'a> = AsyncFdReadyGuard<'a, Socket>;
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: AsyncFd<Socket>,
-    /// Number of samples taken while the send buffer was full.
-    full: AtomicU32,
-    /// Number of those samples in which every byte in the buffer was in flight.
-    full_under_way: AtomicU32,
     /// The longest time between two retransmissions that `rto` has set on it, in ms, or a value of its own.
     pub(super) rto_max: AtomicU32,
     /// Number of bytes that were read from it beyond those that were passed on.
@@ -57,8 +52,6 @@ impl Stream {
         let socket = watched(socket, interest)?;
         Ok(Stream {
             socket,
-            full: AtomicU32::new(0),
-            full_under_way: AtomicU32::new(0),
             rto_max: AtomicU32::new(0),
             received_beside: AtomicI32::new(0),
             header_sent: AtomicU16::new(0),
@@ -187,21 +180,6 @@ impl Stream {
     /// Takes the socket's pending error, which clears it (socket(7) SO_ERROR).
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.socket.get_ref().take_error()
-    }
-
-    /// Records a full send buffer, and whether every byte in it is in flight.
-    pub(crate) fn note_full(&self, is_under_way: bool) {
-        // This is sample enough, and neither count ever wraps.
-        if self.full.load(Relaxed) > u32::MAX / 2 {
-            return;
-        }
-        self.full.fetch_add(1, Relaxed);
-        self.full_under_way.fetch_add(is_under_way.into(), Relaxed);
-    }
-
-    /// Whether a larger send buffer would have sent more, by the samples of [`note_full`](Self::note_full).
-    pub(crate) fn was_full_under_way(&self) -> bool {
-        findings::is_full_under_way(self.full.load(Relaxed), self.full_under_way.load(Relaxed))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::live::client::Client;
 use crate::live::counters::Counters;
 use crate::live::cut::Cut;
 use crate::live::distributions::is_current;
+use crate::live::finding::FindingState;
 use crate::live::how::How;
 use crate::live::moment::Moment;
 use crate::live::pulse::Pulse;
@@ -47,7 +48,7 @@ pub(crate) struct Flow {
     carried: [AtomicU64; 2],
     /// Whether the pump of each direction waits for its sink, by its source.
     blocked: [AtomicBool; 2],
-    /// The legs whose FIN was passed on, one bit each, and [`PROBE`].
+    /// The legs whose FIN was passed on, one bit each, [`PROBE`], [`SSH`], and four bits of [`Flow::has_moved`].
     marks: AtomicU8,
     how: OnceLock<How>,
 }
@@ -102,6 +103,9 @@ pub struct FlowState {
     /// The cap of the direction that uses most of its own, in a sentence. Absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<String>,
+    /// What limits it, in the direction that carries more. Absent where nobody has looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finding: Option<FindingState>,
     /// Rates since an earlier look. Only in a view that keeps that one; not in the JSON.
     #[serde(skip)]
     pub rates: Rates,
@@ -212,6 +216,23 @@ impl Flow {
         self.marks.load(Relaxed) & PROBE != 0
     }
 
+    /// Records that its client's first bytes are those of SSH.
+    pub(crate) fn note_ssh(&self) {
+        self.marks.fetch_or(SSH, Relaxed);
+    }
+
+    /// Whether its client's first bytes are those of SSH.
+    pub(crate) fn is_ssh(&self) -> bool {
+        self.marks.load(Relaxed) & SSH != 0
+    }
+
+    /// Whether `count`, which grows with its bytes, is another one than at the last call. Of counts that are 16 apart, it sees no difference.
+    pub(super) fn has_moved(&self, count: u64) -> bool {
+        let bits = ((count & 0xf) as u8) << 4;
+        let change = |marks: u8| Some(marks & 0xf | bits);
+        self.marks.fetch_update(Relaxed, Relaxed, change).is_ok_and(|before| before & 0xf0 != bits)
+    }
+
     /// Records why the flow ended. Only the first call has an effect.
     pub(crate) fn ended(&self, how: How) {
         let _ = self.how.set(how);
@@ -320,6 +341,7 @@ impl Flow {
             accept: leg(Leg::Accept),
             dial: leg(Leg::Dial),
             cap: None,
+            finding: None,
             rates: Rates::default(),
         }
     }
@@ -361,6 +383,8 @@ const ACCEPT_FIN: u8 = 1 << Leg::Accept.index();
 const DIAL_FIN: u8 = 1 << Leg::Dial.index();
 /// The bit of a flow whose first bytes were a preface.
 const PROBE: u8 = 1 << 2;
+/// The bit of a flow whose first bytes were those of SSH.
+const SSH: u8 = 1 << 3;
 
 #[cfg(test)]
 mod tests {

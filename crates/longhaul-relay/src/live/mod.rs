@@ -9,8 +9,10 @@ pub(crate) mod counters;
 mod cut;
 pub(crate) mod data_peer;
 pub(crate) mod data_problem;
+pub(crate) mod diagnosis;
 pub(crate) mod distributions;
 pub(crate) mod failure_kind;
+mod finding;
 pub(crate) mod flow;
 mod histogram;
 pub(crate) mod how;
@@ -25,6 +27,7 @@ pub(crate) mod verified;
 
 pub use counters::{COUNTERS, Counter, CounterValues, Counters};
 pub use distributions::{Distributions, LegFigures};
+pub use finding::FindingState;
 pub use flow::{FlowState, FlowStateName};
 pub use histogram::{Bucket, HistogramValues};
 pub use how::How;

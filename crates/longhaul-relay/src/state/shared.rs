@@ -4,6 +4,7 @@ use crate::caps::{CapsNow, Governor, PathView};
 use crate::leg::hangups::Hangups;
 use crate::leg::low_water::Marks;
 use crate::live::counters::{CounterValues, Counters};
+use crate::live::diagnosis::Diagnoses;
 use crate::live::flow::FlowState;
 use crate::live::registry::Registry;
 use crate::live::tally::Tally;
@@ -20,7 +21,7 @@ use longhaul_sys::limits;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// State that all tunnels of the process share.
@@ -37,6 +38,8 @@ pub struct Relay {
     pub(crate) hangups: Arc<Hangups>,
     /// The live flows.
     pub(crate) registry: Arc<Registry>,
+    /// What limits them.
+    pub(crate) diagnoses: Diagnoses,
     pub(crate) sweep: Sweep,
     pub(crate) governor: Governor,
     /// The tunnels that are served.
@@ -74,6 +77,7 @@ impl Relay {
             sweep: Sweep::new(&registry),
             governor: Governor::new(&registry),
             registry,
+            diagnoses: Diagnoses::default(),
             listeners: Mutex::default(),
             probes: Probes::default(),
             local_ports: Mutex::new(0..=u16::MAX),
@@ -175,7 +179,8 @@ impl Relay {
     /// thousands of flows that takes tens of milliseconds, so call it from no thread that carries flows.
     pub fn flows(&self) -> Vec<FlowState> {
         let mut states = Vec::new();
-        self.registry.visit_all(|flow| states.push(flow.state()));
+        self.registry
+            .visit_all(|flow| states.push(FlowState { finding: Some(self.diagnoses.of(flow)), ..flow.state() }));
         states
     }
 
@@ -183,6 +188,22 @@ impl Relay {
     /// system calls for each flow. Returns the number from which to go on: 0 after the last flow.
     pub fn sample_legs(&self, from: u64, max: usize) -> u64 {
         self.registry.visit_from(from, max, |flow| flow.sample())
+    }
+
+    /// Looks for what limits about `max` of the oldest live flows that carry bytes, from number `from` on: two system calls for each. Visits
+    /// 20 times as many at most. Returns the number from which to go on: 0 after the last flow.
+    pub fn diagnose(&self, mut from: u64, max: usize) -> u64 {
+        let (now, mut looked) = (Instant::now(), 0);
+        for _ in 0..20 {
+            from = self.registry.visit_from(from, max, |flow| looked += usize::from(self.diagnoses.look(flow, now)));
+            if from == 0 || looked >= max {
+                break;
+            }
+        }
+        if from == 0 {
+            self.diagnoses.forget_ended();
+        }
+        from
     }
 
     /// Shows every live flow to `look`: its number, the tunnel as it was when it began, its age, and the bytes that it has carried. Makes

@@ -1,6 +1,7 @@
 //! Tests the tables of docs/admin.md that describe /status.json, and lists the names of its states.
 
 use super::snapshot::Snapshot;
+use longhaul_core::path::diagnosis::Kind;
 use longhaul_core::path::limit::Limit;
 use serde::Deserialize;
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
@@ -40,10 +41,12 @@ fn the_manual_has_each_field_of_the_snapshot_and_no_other() {
 }
 
 #[test]
-fn the_manual_has_both_names_of_each_limit() {
+fn the_manual_has_each_limit_of_a_leg_and_of_a_flow() {
     for limit in Limit::ALL {
         assert!(section().contains(&format!("\n| `{limit}` |")), "{limit}");
-        assert!(DOCUMENT.contains(&format!("`{}`", limit.short())), "{limit}");
+    }
+    for kind in Kind::ALL {
+        assert!(DOCUMENT.contains(&format!("`{kind}`")), "{kind}");
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Admin {
     /// Takes samples of the resources, from the first configuration on.
     watch: Option<Task>,
     /// Observe live flows for the metrics, and the tunnels for their curves.
-    _samplers: [Task; 2],
+    _samplers: [Task; 3],
     /// The last field, because the thread ends after what it serves.
     thread: Thread,
 }
@@ -126,6 +126,7 @@ impl Admin {
         let max = max_connections(nofile);
         let samplers = [
             thread.spawn(metrics::sample_for_ever(source.relay.clone())),
+            thread.spawn(metrics::diagnose_for_ever(source.relay.clone())),
             thread.spawn(look::for_ever(source.clone())),
         ];
         let by_control = Connections::new(source.clone(), Listener::Control, max);

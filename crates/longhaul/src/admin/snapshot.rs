@@ -10,7 +10,7 @@ pub use longhaul_core::health::Health;
 use longhaul_core::health::lateness;
 pub use longhaul_core::next_hop::Availability as HopStateName;
 use longhaul_relay::CounterValues;
-pub use longhaul_relay::{FlowState, FlowStateName, LegState, Rates};
+pub use longhaul_relay::{FindingState, FlowState, FlowStateName, LegState, Rates};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

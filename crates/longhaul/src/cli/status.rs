@@ -332,8 +332,8 @@ mod tests {
                     tunnel    listens on     flows  refused  verified\nssh-to-b  10.0.0.1:6000  1      0        BROKEN at the WAN: no answer, for 30s\n\n\
                     tunnel    next hop  state  state age  flows  handshake  failed dials  failing\n\
                     ssh-to-b  b:1       up     1m01s      0      63.0ms     0             -\n\n\
-                    flow  tunnel    client      next hop  state     age  up  down  accept leg  dial leg\n\
-                    7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0B  0B    -           63.2ms, cwnd 120, retrans 1.45kB, bbr\n";
+                    flow  tunnel    client      next hop  state     age  up  down  limited by  accept leg  dial leg\n\
+                    7     ssh-to-b  10.0.0.9:5  -         dialling  0s   0B  0B    -           -           63.2ms, cwnd 120, retrans 1.45kB, bbr\n";
         assert_eq!(text(&snapshot, 1), want);
     }
 

@@ -56,7 +56,7 @@ mod tests {
             choose(&FLOW_COLUMNS, &needs, width).iter().map(|(at, _)| FLOW_COLUMNS[*at].place.title.as_str()).collect()
         };
         assert_eq!(titles(39), ["FLOW", "CLIENT", "UP b/s", "DN b/s"]);
-        let at_80 = ["FLOW", "TUNNEL", "CLIENT", "STATE", "AGE", "UP b/s", "DN b/s", "D.RTT", "A.RTT"];
+        let at_80 = ["FLOW", "TUNNEL", "CLIENT", "STATE", "UP b/s", "DN b/s", "LIMITED BY", "D.RTT"];
         assert_eq!(titles(79), at_80);
         // Neither the one that only sorts, nor that of FTP without FTP.
         assert_eq!(titles(200).len(), FLOW_COLUMNS.len() - 2);

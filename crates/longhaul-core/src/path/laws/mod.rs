@@ -107,6 +107,9 @@ pub const MAX_WINDOW_SCALE: u8 = 14;
 /// The largest window of TCP: 1,073,725,440 bytes.
 pub const MAX_WINDOW: Bytes = Bytes(MAX_UNSCALED_WINDOW.0 << MAX_WINDOW_SCALE);
 
+/// OpenSSH's channel window: 64 packets of 32 KiB.
+pub const OPENSSH_WINDOW: Bytes = Bytes(2 << 20);
+
 #[cfg(test)]
 mod tests {
     use super::*;

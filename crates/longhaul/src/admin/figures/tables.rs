@@ -5,7 +5,6 @@ use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyS
 use crate::admin::verdict::Words;
 use longhaul_config::options::Leg;
 use longhaul_core::next_hop::Availability;
-use longhaul_core::path::limit::Limit;
 use longhaul_relay::COUNTERS;
 use std::sync::LazyLock;
 
@@ -27,7 +26,7 @@ pub static FLOWS: LazyLock<Vec<Figure<FlowState>>> = LazyLock::new(|| {
         Figure::text("next hop", |flow: &FlowState| Some(flow.next_hop.as_deref()?.into())).top(
             "NEXT HOP",
             Width::Text(12, 47),
-            10,
+            11,
         ),
         Figure::text("address of the next hop", |flow: &FlowState| Some(flow.next_hop_address?.to_string().into()))
             .status("next hop")
@@ -40,7 +39,7 @@ pub static FLOWS: LazyLock<Vec<Figure<FlowState>>> = LazyLock::new(|| {
             .status("state")
             .page("state", "state"),
         Figure::number("age", Unit::Age, |flow: &FlowState| Some(flow.age_seconds))
-            .top("AGE", Width::Number(6), 8)
+            .top("AGE", Width::Number(6), 9)
             .status("age")
             .page("age_seconds", "age"),
         Figure::number("rate up", Unit::Rate, |flow: &FlowState| flow.rates.up)
@@ -60,6 +59,12 @@ pub static FLOWS: LazyLock<Vec<Figure<FlowState>>> = LazyLock::new(|| {
         Figure::number("bytes down", Unit::Bytes, |flow: &FlowState| Some(flow.down_bytes as f64))
             .status("down")
             .page("down_bytes", "down"),
+        Figure::text("limit, of the direction that carries more", |flow: &FlowState| {
+            Some(flow.finding.as_ref()?.kind.as_str().into())
+        })
+        .top("LIMITED BY", Width::Text(10, 18), 7)
+        .status("limited by")
+        .page("finding.kind", "limited by"),
         Figure::text("cap", |flow: &FlowState| Some(flow.cap.as_deref()?.into()))
             .short_status("cap", CAP_CHARS)
             .page("cap", "cap"),
@@ -73,7 +78,7 @@ pub static LEGS: LazyLock<Vec<Figure<LegState>>> = LazyLock::new(|| {
             .details("own address", ""),
         Figure::number("RTT of the LEG", Unit::Milliseconds, |leg: &LegState| leg.rtt_ms)
             .details("RTT", "")
-            .top("RTT", Width::Number(6), 7)
+            .top("RTT", Width::Number(6), 8)
             .page("rtt_ms", "RTT"),
         Figure::number("congestion window of the LEG", Unit::Count, |leg: &LegState| Some(leg.cwnd_segments.into()))
             .details("congestion window", " segments")
@@ -94,15 +99,6 @@ pub static LEGS: LazyLock<Vec<Figure<LegState>>> = LazyLock::new(|| {
             .page("congestion", "control"),
         Figure::number("cap of the LEG", Unit::Rate, |leg: &LegState| leg.cap_bits_per_second.map(|cap| cap as f64))
             .details("cap", "bit/s"),
-        Figure::text("limit of the LEG", |leg: &LegState| {
-            let name = leg.limit.as_deref()?;
-            // A newer daemon may have another limit.
-            Some(Limit::named(name).map_or(name, |limit| limit.short()).into())
-        })
-        .top("LIM", Width::Text(5, 8), 11),
-        Figure::text("limit of the LEG in full", |leg: &LegState| Some(leg.limit.as_deref()?.into()))
-            .details("limited by", "")
-            .page("limit", "limited by"),
     ]
 });
 
@@ -269,16 +265,5 @@ mod tests {
         paths_lead_to_a_value(&LEGS);
         paths_lead_to_a_value(&HOPS);
         paths_lead_to_a_value(&TUNNELS);
-    }
-
-    #[test]
-    fn each_limit_has_its_short_word_and_an_unknown_one_its_name() {
-        let leg = |limit: Option<&str>| LegState { limit: limit.map(Into::into), ..LegState::default() };
-        let figure = LEGS.iter().find(|figure| figure.name == "limit of the LEG").unwrap();
-        let shown = |leg: &LegState| figure.cell_or_dash(leg).into_owned();
-        for limit in Limit::ALL {
-            assert_eq!(shown(&leg(Some(limit.name()))), limit.short());
-        }
-        assert_eq!([Some("clock"), None].map(|limit| shown(&leg(limit))), ["clock", "-"]);
     }
 }

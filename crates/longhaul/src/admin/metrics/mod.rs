@@ -17,6 +17,6 @@ mod scrape;
 mod table;
 mod text;
 
-pub(super) use sampler::run as sample_for_ever;
+pub(super) use sampler::{diagnose as diagnose_for_ever, run as sample_for_ever};
 pub(super) use scrape::gather;
 pub(super) use text::{Format, write};

@@ -252,6 +252,19 @@ fn legs() -> Vec<Metric> {
             "Live legs at the time of the scrape, by what limits them at this moment.",
             |leg| leg.now,
         ),
+        Metric::by(
+            &["tunnel", "kind"],
+            "longhaul_flows_limited",
+            "Live flows by what limits them, as `finding` in /status.json. Absent for a kind without a flow.",
+            |scrape, out| {
+                let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+                for flow in &scrape.snapshot.flows {
+                    let Some(finding) = &flow.finding else { continue };
+                    *counts.entry([flow.tunnel.as_str(), finding.kind.as_str()]).or_default() += 1;
+                }
+                counts.into_iter().for_each(|(labels, count)| out.add(&labels, whole(count)));
+            },
+        ),
         Metric::leg(
             "longhaul_leg_retransmitted_bytes",
             "Payload bytes that the relay retransmitted, on ended legs and so far on live ones. A leg that is just ending is \
@@ -372,7 +385,7 @@ mod tests {
     /// paths a direction.
     const LABELS: &[&str] = &[
         "tunnel", "next_hop", "direction", "leg", "how", "limit", "stage", "cause", "resource", "version", "path",
-        "state",
+        "state", "kind",
     ];
 
     #[test]

@@ -16,8 +16,15 @@ const STATES = {
 
 const state = (row) => STATES[row.state] ?? row.state;
 
-// A row is a flow and its rates. `value` sorts, and `text` is drawn.
-const OF_FLOW = columns(FLOWS, { state: { value: state, text: state }, cap: { text: (row) => row.cap ?? "" } });
+// What shows the limit of a flow, and what to change.
+const proof = ({ finding }) => (finding ? [finding.evidence, finding.advice].filter(Boolean).join(". ") : "");
+
+// A row is a flow and its rates. `value` sorts, `text` is drawn, and `hint` explains it.
+const OF_FLOW = columns(FLOWS, {
+  state: { value: state, text: state },
+  "finding.kind": { hint: proof },
+  cap: { text: (row) => row.cap ?? "" },
+});
 const isCap = (column) => column.title === "cap";
 // The cap is a line below the others.
 const COLUMNS = [...OF_FLOW.filter((column) => !isCap(column)), ...leg("accept"), ...leg("dial"), ...OF_FLOW.filter(isCap)];

@@ -107,7 +107,7 @@ export function columns(figures, special = {}) {
   });
 }
 
-// Fills the body of a table. A column has a title, a text, and perhaps a tone, each by its item.
+// Fills the body of a table. A column has a title, a text, and perhaps a tone and a hint, each by its item.
 export function fillRows(body, columns, items) {
   const row = () => make("tr", {}, ...columns.map((column) =>
     make("td", { "data-label": column.label ?? column.title, class: column.number ? "number" : "" })));
@@ -115,5 +115,6 @@ export function fillRows(body, columns, items) {
     const cell = row.children[index];
     say(cell, column.text(item));
     if (column.tone) mark(cell, "data-tone", column.tone(item));
+    if (column.hint) mark(cell, "title", column.hint(item));
   }));
 }

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::admin::client::NoAnswer;
     use crate::admin::snapshot::{
-        FlowState, Health, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState, VerifyState,
+        FindingState, FlowState, Health, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState, VerifyState,
         VerifyStateName,
     };
     use jiff::tz::TimeZone;
@@ -302,9 +302,9 @@ longhaul 1.2.3, pid 42, serving, up 1m02s; 2 flows, up 0bit/s, down 0bit/s
  ssh-to-b listening      2       0  1.00M      0 -      b1:6000 up
 
 FLOWS 2, by total rate, largest first
-   FLOW TUNNEL   CLIENT     NEXT HOP STATE       AGE UP b/s DN b/s  D.RTT  A.RTT
-      2 ssh-to-b 10.0.0.9:2 b1:6000  dialling  1m02s  2.00M      0 63.2ms 0.20ms
-      1 ssh-to-b 10.0.0.9:1 b1:6000  dialling  1m02s  1.00M      0 63.2ms 0.20ms
+   FLOW TUNNEL   CLIENT     STATE       AGE UP b/s DN b/s LIMITED BY  D.RTT
+      2 ssh-to-b 10.0.0.9:2 dialling  1m02s  2.00M      0 -          63.2ms
+      1 ssh-to-b 10.0.0.9:1 dialling  1m02s  1.00M      0 -          63.2ms
 ";
         let shown = screen(&mut model(2), 80, 24).join("\n");
         let (main, keys) = shown.rsplit_once('\n').unwrap();
@@ -355,6 +355,31 @@ FLOWS 2, by total rate, largest first
             let row = shown.iter().find(|line| line.starts_with(name) && line.contains(word));
             assert!(row.is_some(), "{name} {word}: {shown:#?}");
         }
+    }
+
+    #[test]
+    fn the_details_say_what_limits_a_flow_and_what_to_do() {
+        let mut snapshot = snapshot(1000.0, 1);
+        snapshot.flows[0].finding = Some(FindingState {
+            kind: "receiver-window".into(),
+            leg: Some("dial".into()),
+            direction: "up".into(),
+            evidence: "its window is full".into(),
+            what_if_mbps: Some(120.0),
+            then_limited_by: Some("link-rate".into()),
+            advice: "Raise the receive buffer.".into(),
+        });
+        let mut model = Model::new("s".into(), TimeZone::UTC, NOW);
+        model.answered(Ok(snapshot));
+        model.key(KeyEvent::from(KeyCode::Enter));
+        let shown = screen(&mut model, 100, 40).join("\n");
+        let want = "
+limited by    receiver-window of the dial leg, up
+              its window is full
+without it    120Mbit/s, then by link-rate
+              to do: Raise the receive buffer.
+";
+        assert!(shown.contains(want), "{shown}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::curve;
 use super::paper::wrap;
 use crate::admin::figures::{Figure, HOPS, LEGS, tunnel_state, verify_state};
-use crate::admin::snapshot::{FlowState, HopState, LegState, TunnelState, VerifyState};
+use crate::admin::snapshot::{FindingState, FlowState, HopState, LegState, TunnelState, VerifyState};
 use crate::admin::verdict::Words;
 use crate::figures;
 use crate::top::columns::FLOW_COLUMNS;
@@ -144,11 +144,25 @@ fn details(flow: &FlowState) -> Vec<Said> {
         format!("down          {}bit/s, {} in all", rate(flow.rates.down), figures::bytes(flow.down_bytes)),
     ]);
     lines.extend(flow.cap.as_ref().map(|cap| format!("cap           {}", cap.trim_start_matches("cap "))));
+    lines.extend(flow.finding.iter().flat_map(limited_by));
     lines.push(String::new());
     lines.extend(leg("ACCEPT LEG, to the client", flow.accept.as_ref()));
     lines.push(String::new());
     lines.extend(leg("DIAL LEG, to the next hop", flow.dial.as_ref()));
     lines.into_iter().map(plain).collect()
+}
+
+/// Returns what limits a flow, what shows it, the next limit, and what to change.
+fn limited_by(finding: &FindingState) -> Vec<String> {
+    let FindingState { kind, leg, direction, evidence, what_if_mbps, then_limited_by, advice } = finding;
+    let of = leg.as_ref().map(|leg| format!(" of the {leg} leg")).unwrap_or_default();
+    let mut lines = vec![format!("limited by    {kind}{of}, {direction}"), format!("              {evidence}")];
+    let then = then_limited_by.as_ref().map(|then| format!(", then by {then}")).unwrap_or_default();
+    lines.extend(what_if_mbps.map(|rate| format!("without it    {}bit/s{then}", figures::rate(rate * 1e6))));
+    lines.extend(
+        Some(advice).filter(|advice| !advice.is_empty()).map(|advice| format!("              to do: {advice}")),
+    );
+    lines
 }
 
 fn leg(title: &str, leg: Option<&LegState>) -> Vec<String> {
@@ -170,7 +184,7 @@ fn rate(bits_per_second: Option<f64>) -> String {
 const WORDS: [&str; 9] = [
     "UP is from the client to the next hop, DN is back. b/s are bits per second, of payload.",
     "A. is the accept leg, to the client. D. is the dial leg, to the next hop.",
-    "LIM is what keeps the relay from sending more: app (nothing to send), sndbuf, rwnd (the peer's window), cwnd, cap.",
+    "LIMITED BY is what limits the flow in the direction that carries more. Enter shows why, and what to change.",
     "VERIFY is the result of the daemon's own probes through the tunnel. overdue: there should be a newer one, and t says why. \
      away: another host has the address. - : the tunnel has no `verify`.",
     "A narrow screen leaves columns out. Enter shows everything about a flow.",

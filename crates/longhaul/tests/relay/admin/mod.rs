@@ -176,6 +176,9 @@ fn a_status_names_the_cap_that_limits_a_flow() {
         // The share of a single flow is a quarter of the cap to three times the cap.
         let cap = dial["cap_bits_per_second"].as_u64().unwrap();
         assert!((2_000_000..=24_000_000).contains(&cap), "{dial}");
+        let finding = || admin.status()["flows"][0]["finding"].take();
+        let finding = wait_for_value("the cap is the finding", finding, |finding| finding["kind"] == "cap");
+        assert_eq!((&finding["leg"], &finding["direction"]), (&"dial".into(), &"up".into()), "{finding}");
         // Ends both threads.
         client.shutdown(Shutdown::Both).unwrap();
         // Fails if the relay has reset it by now.
@@ -210,6 +213,7 @@ fn a_status_shows_bytes_that_grow_while_a_flow_lives() {
         assert!(flow[leg]["delivery_bits_per_second"].as_u64().unwrap() > 0, "{flow}");
         assert_eq!(flow[leg]["limit"], "application", "nobody sends: {flow}");
     }
+    wait_until("nothing moves", || admin.status()["flows"][0]["finding"]["kind"] == "unknown");
     assert_eq!((&tunnel["name"], &tunnel["flows_now"]), (&"one".into(), &1.into()));
     assert_eq!(tunnel["listen"], admin.port.address().to_string());
     assert_eq!((&status["counters"]["accepted"], &status["counters"]["bytes_up"]), (&1.into(), &1_100_000.into()));

@@ -1,0 +1,120 @@
+//! What a direction of a flow did during one window of looks.
+
+use crate::path::laws::LossResponse;
+use crate::path::limit::Limit;
+use std::time::Duration;
+
+/// A direction of a flow during one window of looks. Rates are in bit/s of payload, and shares between 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Length of the window.
+    pub elapsed: Duration,
+    /// Payload bytes that the sink took.
+    pub carried: u64,
+    /// Whether the flow began with the banner of SSH.
+    pub is_ssh: bool,
+    /// The leg from which the bytes come.
+    pub source: Source,
+    /// The leg on which they go on.
+    pub sink: Sink,
+}
+
+/// The leg from which the bytes come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Source {
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Mean time since the last payload at a look.
+    pub silent: Duration,
+    /// Share of the looks at which 256 KiB and more were not passed on: the relay is behind.
+    pub behind: f64,
+}
+
+/// The leg on which the bytes go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sink {
+    /// Mean of the smoothed round-trip time.
+    pub rtt: Duration,
+    /// The smallest round-trip time that the kernel remembers.
+    pub min_rtt: Duration,
+    /// Shares of the looks by their limit, in the order of [`Limit::ALL`].
+    pub limits: [f64; Limit::ALL.len()],
+    /// Share of the time with bytes in flight.
+    pub busy: f64,
+    /// Share of that time in which the peer's window limited the sender.
+    pub limited_by_peer: f64,
+    /// Share of that time in which our send buffer did.
+    pub limited_by_buffer: f64,
+    /// The smallest window that the peer offered, in bytes.
+    pub least_window: u64,
+    /// The largest one.
+    pub window: u64,
+    /// Number of looks at which it was below half of what it was before: the program there reads slowly. While it grows, the kernel there
+    /// sizes its buffer.
+    pub closed: u32,
+    /// Payload bytes acknowledged.
+    pub acked: u64,
+    /// Payload bytes sent again.
+    pub retransmitted: u64,
+    /// Payload bytes acknowledged in this window and the ones before, the earlier ones for less each.
+    pub acked_lately: u64,
+    /// The same of bytes sent again, without those that the peer had already.
+    pub lost_lately: u64,
+    /// Segments received: acknowledgements.
+    pub answers: u32,
+    /// Segments sent again for nothing.
+    pub duplicates: u32,
+    /// Number of times that reordering was seen.
+    pub reorderings: u32,
+    /// Timeouts in a row at the last look.
+    pub timeouts: u8,
+    /// The smallest rate of a third of the window, acknowledged.
+    pub slowest: f64,
+    /// The largest one.
+    pub fastest: f64,
+    /// The largest delivery rate that the kernel measured, but not for want of bytes to send.
+    pub delivery: f64,
+    /// The largest pacing rate; 0 without one.
+    pub cap: f64,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// How the leg's congestion control responds to loss; `None` if no law here describes it.
+    pub response: Option<LossResponse>,
+}
+
+impl Facts {
+    /// Returns the rate of the direction.
+    pub fn rate(&self) -> f64 {
+        self.carried as f64 * 8.0 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+impl Sink {
+    /// Returns the share of the looks at which `limit` held.
+    pub fn share(&self, limit: Limit) -> f64 {
+        self.limits[limit as usize]
+    }
+
+    /// Returns the share of the looks at which bytes waited.
+    pub fn waits(&self) -> f64 {
+        1.0 - self.share(Limit::Application)
+    }
+
+    /// Returns the share of the bytes that were lost lately. In one window, losses of a slow flow are too few for that.
+    pub fn loss(&self) -> f64 {
+        self.lost_lately as f64 / (self.acked_lately + self.lost_lately).max(1) as f64
+    }
+
+    /// Returns the share of the bytes that were lost in this window alone.
+    pub fn loss_now(&self) -> f64 {
+        self.retransmitted as f64 / (self.acked + self.retransmitted).max(1) as f64
+    }
+
+    /// Returns the time that a packet waits in the queues of the path, on the mean.
+    pub fn queue(&self) -> Duration {
+        self.rtt.saturating_sub(self.min_rtt)
+    }
+}
+
+/// Bytes that a relay which is not behind has at most between its legs: those of a few looks into the socket.
+pub(super) const UNREAD: u64 = 256 << 10;

@@ -1,0 +1,523 @@
+//! The decision: one row for each finding. The first row that holds is the limit.
+
+use super::facts::Facts;
+use super::kind::Kind;
+use super::{Finding, Side};
+use crate::path::laws::{LossResponse, OPENSSH_WINDOW, loss_rate, window_rate};
+use crate::path::limit::Limit;
+use crate::path::sample::WAN_RTT;
+use longhaul_units::{Bytes, Rate};
+use std::time::Duration;
+
+/// One finding.
+struct Rule {
+    kind: Kind,
+    leg: Option<Side>,
+    /// Whether it limits the direction.
+    holds: fn(&Facts) -> bool,
+    /// The rate that this limit leaves, in bit/s; `None` if the facts do not tell.
+    ceiling: fn(&Facts) -> Option<f64>,
+    evidence: fn(&Facts) -> String,
+    advice: &'static str,
+}
+
+impl Facts {
+    /// Returns what limits the direction.
+    pub fn finding(&self) -> Finding {
+        let Some(at) = RULES.iter().position(|rule| (rule.holds)(self)) else {
+            return Finding::unknown(format!("no rule fits {}", mbit(self.rate())));
+        };
+        let rule = &RULES[at];
+        let others = RULES.iter().enumerate().filter(|(other, rule)| *other != at && rule.kind != RULES[at].kind);
+        let ceilings = others.filter_map(|(_, other)| Some(((other.ceiling)(self)?, other.kind)));
+        // A limit below the present rate is none.
+        let next = ceilings.filter(|(rate, _)| *rate >= self.rate()).min_by(|a, b| a.0.total_cmp(&b.0));
+        let is_lifted = !matches!(rule.kind, Kind::LinkRate | Kind::Stalled);
+        let (what_if, then) = next.filter(|_| is_lifted).map(|(rate, kind)| (Rate(rate as u64), kind)).unzip();
+        Finding { kind: rule.kind, leg: rule.leg, evidence: (rule.evidence)(self), what_if, then, advice: rule.advice }
+    }
+
+    fn waits(&self) -> bool {
+        self.sink.waits() >= MOSTLY
+    }
+
+    /// Whether the source brings less than the sink can send. A relay that is behind has no time to read.
+    fn starves(&self) -> bool {
+        self.sink.waits() <= SELDOM && self.source.behind < SELDOM
+    }
+
+    /// Whether the congestion window, or its pacing, keeps the bytes back.
+    fn is_of_path(&self) -> bool {
+        self.waits() && self.sink.share(Limit::CongestionWindow) >= MOSTLY && self.sink.limited_by_peer < LIMITED
+    }
+
+    /// Whether the peer holds back its acknowledgements, for up to 40 ms, because its reader is slow (docs/design/gentle.md). That looks like a
+    /// queue.
+    fn is_late(&self) -> bool {
+        self.sink.answers * LATE < self.elapsed
+            && self.sink.acked >= 4 * u64::from(self.sink.answers) * u64::from(self.sink.mss)
+    }
+
+    fn has_queue(&self) -> bool {
+        !self.is_late() && self.sink.queue() * 10 >= self.sink.min_rtt && self.sink.queue() >= LEAST_QUEUE
+    }
+
+    /// Whether the congestion control sends at the rate that it has seen delivered, as BBR does, and keeps the queue short.
+    fn follows_the_line(&self) -> bool {
+        self.sink.response == Some(LossResponse::Ignores) && !self.is_late() && self.sink.loss() < POLICED
+    }
+
+    /// Whether the rate was about the same in each third of the time.
+    fn is_steady(&self) -> bool {
+        self.sink.slowest > 0.0 && self.sink.slowest >= STEADY * self.sink.fastest
+    }
+
+    /// Returns the rate of the sink's congestion control with the loss that was seen.
+    fn law(&self) -> Option<f64> {
+        let rate = loss_rate(self.sink.response?, self.sink.mss, self.sink.min_rtt, self.sink.loss())?;
+        Some(rate.0 as f64)
+    }
+
+    fn window_rate(&self, window: Bytes, rtt: Duration) -> f64 {
+        window_rate(window, rtt).0 as f64
+    }
+
+    /// Returns the bytes that are carried in the round trips of both legs.
+    fn carried_under_way(&self) -> f64 {
+        self.rate() / 8.0 * (self.source.rtt + self.sink.rtt).as_secs_f64()
+    }
+}
+
+fn mbit(bits: f64) -> String {
+    format!("{:.1} Mbit/s", bits / 1e6)
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+fn percent(share: f64) -> String {
+    if share < 0.1 { format!("{:.2} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
+}
+
+/// All rules, the surest first.
+const RULES: &[Rule] = &[
+    Rule {
+        kind: Kind::Stalled,
+        leg: Some(Side::Sink),
+        holds: |facts| facts.sink.acked == 0 && facts.sink.timeouts >= 1 && facts.waits() && facts.sink.window > 0,
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "the peer acknowledges nothing since {:.0} s; {} timeouts in a row",
+                facts.elapsed.as_secs_f64(),
+                facts.sink.timeouts
+            )
+        },
+        advice: "Look whether the next hop and the path to it are alive.",
+    },
+    Rule {
+        kind: Kind::Cap,
+        leg: Some(Side::Sink),
+        holds: |facts| facts.waits() && facts.sink.share(Limit::Cap) >= MOSTLY,
+        ceiling: |facts| (facts.sink.cap > 0.0).then_some(facts.sink.cap),
+        evidence: |facts| format!("the leg sends at the rate of its cap, {}", mbit(facts.sink.cap)),
+        advice: "Raise the cap of the flow, its tunnel or the daemon (bandwidth, flow_bandwidth, max-pacing-rate). One that \"auto\" has found \
+                 is that of the line.",
+    },
+    Rule {
+        kind: Kind::Application,
+        leg: Some(Side::Sink),
+        holds: |facts| {
+            // A kernel before 5.4 reports no window.
+            let is_closed =
+                facts.sink.window < u64::from(facts.sink.mss) && facts.sink.share(Limit::ReceiveWindow) >= MOSTLY;
+            facts.waits() && facts.sink.limited_by_peer >= LIMITED && (facts.sink.closed >= OFTEN || is_closed)
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "its window closes for {} of the time: between {} and {} bytes",
+                percent(facts.sink.limited_by_peer),
+                facts.sink.least_window,
+                facts.sink.window
+            )
+        },
+        advice: "The program that reads on this leg is slow: look at its host.",
+    },
+    Rule {
+        kind: Kind::ReceiverWindow,
+        leg: Some(Side::Sink),
+        holds: |facts| {
+            let full = facts.window_rate(Bytes(facts.sink.window), facts.sink.rtt);
+            facts.waits()
+                && facts.sink.limited_by_peer >= 0.5
+                // That of a reader which is slow varies.
+                && facts.sink.least_window as f64 >= CONSTANT * facts.sink.window as f64
+                && !facts.is_late()
+                && (0.5 * full..=1.5 * full).contains(&facts.rate())
+                && facts.sink.rtt >= LEAST_RTT
+        },
+        // An autotuned window that is not full grows when it is needed.
+        ceiling: |facts| {
+            (facts.sink.limited_by_peer >= LIMITED && facts.sink.min_rtt >= LEAST_RTT)
+                .then(|| facts.window_rate(Bytes(facts.sink.window), facts.sink.min_rtt))
+        },
+        evidence: |facts| {
+            format!(
+                "its window of {} bytes is full for {} of the time: {} bytes / {} = {}",
+                facts.sink.window,
+                percent(facts.sink.limited_by_peer),
+                facts.sink.window,
+                ms(facts.sink.rtt),
+                mbit(facts.window_rate(Bytes(facts.sink.window), facts.sink.rtt))
+            )
+        },
+        advice: "Raise the receive buffer of the host on this leg (longhaul advise), or put a relay beside it.",
+    },
+    Rule {
+        kind: Kind::OwnSendBuffer,
+        leg: Some(Side::Sink),
+        holds: |facts| {
+            facts.sink.rtt >= WAN_RTT
+                && (facts.sink.share(Limit::SendBuffer) >= MOSTLY || facts.sink.limited_by_buffer >= LIMITED)
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "every byte of the send buffer is on its way at {} of the looks: {:.0} bytes in each {}",
+                percent(facts.sink.share(Limit::SendBuffer).max(facts.sink.limited_by_buffer)),
+                facts.rate() / 8.0 * facts.sink.rtt.as_secs_f64(),
+                ms(facts.sink.rtt)
+            )
+        },
+        advice: "Raise net.ipv4.tcp_wmem (third value), or take away `send-buffer`.",
+    },
+    Rule {
+        kind: Kind::ApplicationWindow,
+        leg: None,
+        holds: |facts| {
+            let window = OPENSSH_WINDOW.0 as f64;
+            facts.is_ssh && facts.starves() && (0.85 * window..=1.1 * window).contains(&facts.carried_under_way())
+        },
+        ceiling: |facts| facts.is_ssh.then(|| facts.window_rate(OPENSSH_WINDOW, facts.source.rtt + facts.sink.rtt)),
+        evidence: |facts| {
+            format!(
+                "the flow begins as SSH, both legs have room, and {:.0} bytes are carried in the round trip of {}: OpenSSH's window is {} bytes",
+                facts.carried_under_way(),
+                ms(facts.source.rtt + facts.sink.rtt),
+                OPENSSH_WINDOW.0
+            )
+        },
+        advice: "Run several copies at once, each in its own connection.",
+    },
+    Rule {
+        kind: Kind::PeerSendBuffer,
+        leg: Some(Side::Source),
+        holds: |facts| {
+            facts.starves()
+                && facts.source.rtt >= WAN_RTT
+                && facts.is_steady()
+                // Bursts of one round trip each. Of longer ones, the mean silence is above half of it.
+                && (facts.source.rtt / 4..=facts.source.rtt * 11 / 20).contains(&facts.source.silent)
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "it sends {:.0} bytes in each round trip of {}, and then waits",
+                facts.rate() / 8.0 * facts.source.rtt.as_secs_f64(),
+                ms(facts.source.rtt)
+            )
+        },
+        advice: "Raise the send buffer of the host on this leg (longhaul advise), or put a relay beside it.",
+    },
+    Rule {
+        kind: Kind::Application,
+        leg: Some(Side::Source),
+        holds: |facts| facts.starves() && !facts.is_ssh && facts.source.rtt < WAN_RTT,
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "nothing waits at {} of the looks: its host sends {}",
+                percent(facts.sink.share(Limit::Application)),
+                mbit(facts.rate())
+            )
+        },
+        advice: "The program that sends on this leg is slow: look at its host.",
+    },
+    Rule {
+        kind: Kind::Reordering,
+        leg: Some(Side::Sink),
+        holds: |facts| {
+            let again = facts.sink.retransmitted / u64::from(facts.sink.mss.max(1));
+            facts.is_of_path()
+                && !facts.has_queue()
+                && !facts.follows_the_line()
+                && facts.sink.reorderings > 0
+                && again >= MANY
+                && facts.sink.loss_now() >= REORDERED
+                && u64::from(facts.sink.duplicates) * 2 >= again
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!("{} segments were sent again for nothing, because others overtook them", facts.sink.duplicates)
+        },
+        advice: "Look for a path over several lines, or a shaper that reorders.",
+    },
+    Rule {
+        kind: Kind::Policer,
+        leg: Some(Side::Sink),
+        holds: |facts| {
+            // The losses of a start are of a full queue.
+            let loss = facts.sink.loss().min(facts.sink.loss_now());
+            facts.is_of_path() && !facts.has_queue() && loss >= POLICED && facts.is_steady()
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "{} is lost without a queue, and the rate stays at {}",
+                percent(facts.sink.loss()),
+                mbit(facts.rate())
+            )
+        },
+        advice: "Set bandwidth = \"auto\", or a cap a little below this rate.",
+    },
+    Rule {
+        kind: Kind::RandomLoss,
+        leg: Some(Side::Sink),
+        holds: |facts| {
+            let responds = matches!(facts.sink.response, Some(LossResponse::Reno | LossResponse::Cubic));
+            let segments = facts.sink.lost_lately / u64::from(facts.sink.mss.max(1));
+            let is_near = facts.law().is_some_and(|law| (0.5 * law..=2.0 * law).contains(&facts.rate()));
+            let is_going_on = segments >= FEW && facts.sink.retransmitted > 0;
+            facts.is_of_path() && responds && is_going_on && !facts.has_queue() && is_near
+        },
+        ceiling: |facts| facts.law(),
+        evidence: |facts| {
+            format!(
+                "{} is lost without a queue; at {} that leaves {:?} about {}",
+                percent(facts.sink.loss()),
+                ms(facts.sink.min_rtt),
+                facts.sink.response.unwrap_or(LossResponse::Cubic),
+                mbit(facts.law().unwrap_or_default())
+            )
+        },
+        advice: "Give the leg BBR (congestion = \"bbr\").",
+    },
+    Rule {
+        kind: Kind::LinkRate,
+        leg: Some(Side::Sink),
+        holds: |facts| facts.is_of_path() && (facts.has_queue() || facts.follows_the_line()) && facts.is_steady(),
+        // Without a queue, what is delivered says nothing about the line.
+        ceiling: |facts| {
+            (facts.is_of_path() && facts.has_queue() && facts.sink.delivery > 0.0).then_some(facts.sink.delivery)
+        },
+        evidence: |facts| {
+            let queue = ms(facts.sink.queue());
+            match facts.has_queue() {
+                true => format!("{} arrive, steadily, and a packet waits {queue} on the way", mbit(facts.rate())),
+                false => format!("{} arrive, steadily, and BBR sends no more than that", mbit(facts.rate())),
+            }
+        },
+        advice: "",
+    },
+];
+
+/// Share of the looks that is most of them, and one that is few.
+const MOSTLY: f64 = 0.6;
+const SELDOM: f64 = 0.2;
+/// Share of the time from which on something limits a sender (NDT, RFC 4898 counters).
+const LIMITED: f64 = 0.15;
+/// Least queue that is one, and least round trip for which a window matters.
+const LEAST_QUEUE: Duration = Duration::from_millis(2);
+const LEAST_RTT: Duration = Duration::from_millis(1);
+/// Time from one acknowledgement of several segments to the next from which on they are late.
+const LATE: Duration = Duration::from_millis(20);
+/// Rate of the slowest third of a steady time, as a part of the fastest.
+const STEADY: f64 = 0.8;
+/// Share of lost bytes from which on a policer is likely: no line loses so much at random.
+const POLICED: f64 = 0.02;
+/// Number of segments from which on a loss rate, and a share of duplicates, is no matter of chance.
+const FEW: u64 = 3;
+/// Number of looks at a window that has closed from which on its reader is slow.
+const OFTEN: u32 = 3;
+/// Part of the largest window that the smallest one is if nobody reads slowly.
+const CONSTANT: f64 = 0.9;
+/// Share of the bytes sent again from which on reordering costs something.
+const REORDERED: f64 = 0.01;
+const MANY: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::{Sink, Source};
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Returns facts at `rate` bit/s over 63 ms, of a leg that is always busy and at the limit `limit`.
+    fn at(rate: f64, limit: Limit) -> Facts {
+        let mut limits = [0.0; Limit::ALL.len()];
+        limits[limit as usize] = 1.0;
+        let (slowest, fastest, acked) = (rate * 0.95, rate * 1.05, (rate / 8.0 * 3.0) as u64);
+        Facts {
+            elapsed: 3000 * MS,
+            carried: acked,
+            is_ssh: false,
+            source: Source { rtt: MS, silent: MS, behind: 0.0 },
+            sink: Sink {
+                rtt: 64 * MS,
+                min_rtt: 63 * MS,
+                limits,
+                busy: 1.0,
+                least_window: 4 << 20,
+                window: 4 << 20,
+                acked,
+                acked_lately: 3 * acked,
+                slowest,
+                fastest,
+                delivery: rate,
+                answers: 3000,
+                mss: 1448,
+                response: Some(LossResponse::Cubic),
+                ..Sink::default()
+            },
+        }
+    }
+
+    fn with(facts: Facts, change: impl FnOnce(&mut Facts)) -> Facts {
+        let mut facts = facts;
+        change(&mut facts);
+        facts
+    }
+
+    type Case = (&'static str, Facts, Kind, Option<Side>);
+
+    /// Returns a name, the facts, and the finding, where the path is not the limit.
+    fn beside_the_path() -> Vec<Case> {
+        let (source, sink) = (Some(Side::Source), Some(Side::Sink));
+        let window = with(at(32.8e6, Limit::ReceiveWindow), |facts| {
+            (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (262_144, 262_144, 0.95);
+        });
+        let starved = |rate| with(at(rate, Limit::Application), |facts| facts.sink.delivery = 0.0);
+        vec![
+            ("a small window", window, Kind::ReceiverWindow, sink),
+            ("a window that closes", with(window, |facts| facts.sink.closed = 4), Kind::Application, sink),
+            (
+                "a kernel that reports no window",
+                with(at(32.8e6, Limit::CongestionWindow), |facts| {
+                    (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (0, 0, 0.95);
+                }),
+                Kind::Unknown,
+                None,
+            ),
+            ("no room in our buffer", at(32e6, Limit::SendBuffer), Kind::OwnSendBuffer, sink),
+            ("a cap", with(at(50e6, Limit::Cap), |facts| facts.sink.cap = 50e6), Kind::Cap, sink),
+            ("a sender beside us that has no more", starved(30e6), Kind::Application, source),
+            ("a relay that is behind", with(starved(30e6), |facts| facts.source.behind = 0.9), Kind::Unknown, None),
+            (
+                "a program that writes each 100 ms",
+                with(starved(20e6), |facts| facts.source = Source { rtt: 63 * MS, silent: 50 * MS, behind: 0.0 }),
+                Kind::Unknown,
+                None,
+            ),
+            ("ssh", with(starved(245e6), |facts| facts.is_ssh = true), Kind::ApplicationWindow, None),
+            ("ssh that is slow otherwise", with(starved(20e6), |facts| facts.is_ssh = true), Kind::Unknown, None),
+            (
+                "a far sender of bursts",
+                with(starved(20e6), |facts| facts.source = Source { rtt: 63 * MS, silent: 25 * MS, behind: 0.0 }),
+                Kind::PeerSendBuffer,
+                source,
+            ),
+            (
+                "a far sender of single segments",
+                with(starved(20e6), |facts| facts.source = Source { rtt: 63 * MS, silent: 2 * MS, behind: 0.0 }),
+                Kind::Unknown,
+                None,
+            ),
+        ]
+    }
+
+    /// The same, where it is.
+    fn of_the_path() -> Vec<Case> {
+        let sink = Some(Side::Sink);
+        let path = |rate| at(rate, Limit::CongestionWindow);
+        vec![
+            (
+                "loss of 0.1 %",
+                with(path(8e6), |facts| {
+                    facts.sink.lost_lately = facts.sink.acked_lately / 1000;
+                    facts.sink.retransmitted = 1448;
+                }),
+                Kind::RandomLoss,
+                sink,
+            ),
+            (
+                "a loss of 0.1 % that BBR ignores",
+                with(path(600e6), |facts| {
+                    facts.sink.lost_lately = facts.sink.acked_lately / 1000;
+                    facts.sink.response = Some(LossResponse::Ignores);
+                }),
+                Kind::LinkRate,
+                sink,
+            ),
+            (
+                "a policer",
+                with(path(96e6), |facts| {
+                    facts.sink.lost_lately = facts.sink.acked_lately / 12;
+                    facts.sink.retransmitted = facts.sink.acked / 12;
+                }),
+                Kind::Policer,
+                sink,
+            ),
+            (
+                "a start has lost much",
+                with(path(96e6), |facts| facts.sink.lost_lately = facts.sink.acked_lately / 12),
+                Kind::Unknown,
+                None,
+            ),
+            (
+                "BBR on a line",
+                with(path(180e6), |facts| facts.sink.response = Some(LossResponse::Ignores)),
+                Kind::LinkRate,
+                sink,
+            ),
+            ("a queue", with(path(190e6), |facts| facts.sink.rtt = 90 * MS), Kind::LinkRate, sink),
+            (
+                "late acknowledgements",
+                with(path(60e6), |facts| (facts.sink.rtt, facts.sink.answers) = (92 * MS, 54)),
+                Kind::Unknown,
+                None,
+            ),
+            (
+                "reordering",
+                with(path(20e6), |facts| {
+                    facts.sink.retransmitted = 100 * 1448;
+                    (facts.sink.reorderings, facts.sink.duplicates) = (50, 90);
+                }),
+                Kind::Reordering,
+                sink,
+            ),
+            ("a path that has died", with(path(0.0), |facts| facts.sink.timeouts = 3), Kind::Stalled, sink),
+        ]
+    }
+
+    #[test]
+    fn each_limit_is_found() {
+        for (what, facts, kind, leg) in beside_the_path().into_iter().chain(of_the_path()) {
+            let finding = facts.finding();
+            assert_eq!((finding.kind, finding.leg), (kind, leg), "{what}: {}", finding.evidence);
+            assert!(!finding.evidence.contains("NaN") && !finding.evidence.contains("inf"), "{}", finding.evidence);
+        }
+        assert_eq!(Facts::default().finding().kind, Kind::Unknown);
+    }
+
+    #[test]
+    fn what_if_is_the_next_limit() {
+        let facts = with(at(32.8e6, Limit::ReceiveWindow), |facts| {
+            (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (262_144, 262_144, 0.95);
+            facts.sink.cap = 50e6;
+        });
+        let finding = facts.finding();
+        assert_eq!((finding.what_if, finding.then), (Some(Rate(50_000_000)), Some(Kind::Cap)), "{finding:?}");
+    }
+}
