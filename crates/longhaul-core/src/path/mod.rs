@@ -11,4 +11,4 @@ pub mod limit;
 mod sample;
 
 pub use auto_congestion::{AutoCongestion, BBR, CUBIC, RENO, Start, first_controls};
-pub use sample::{MIN_ACKED_BYTES, Sample, WAN_RTT};
+pub use sample::{MIN_ACKED_BYTES, Sample, WAN_RTT, is_answered_late};

@@ -93,6 +93,18 @@ impl Sample {
     }
 }
 
+/// Whether the peer holds back its `answers`, which have acknowledged `acked` bytes in `elapsed`: up to 40 ms, while its reader is slower than
+/// the bytes come and so its window does not grow (net/ipv4/tcp_input.c, __tcp_ack_snd_check). The smoothed round trip then has that time,
+/// which is no queue. `segment` is the payload of a full segment.
+pub fn is_answered_late(answers: u32, acked: u64, segment: u32, elapsed: Duration) -> bool {
+    answers * SELDOM_ANSWERED < elapsed && acked >= MANY_SEGMENTS * u64::from(answers) * u64::from(segment)
+}
+
+/// Time from one acknowledgement to the next from which on they are late, if each is of so many full segments. Other peers acknowledge each
+/// second segment, or what has arrived at once.
+const SELDOM_ANSWERED: Duration = Duration::from_millis(20);
+const MANY_SEGMENTS: u64 = 4;
+
 /// Round-trip time from which on a leg counts as WAN. No LAN reaches it, every WAN does.
 pub const WAN_RTT: Duration = Duration::from_millis(5);
 

@@ -7,7 +7,7 @@ use crate::live::flow::Flow;
 use crate::live::how::How;
 use longhaul_config::options::{self, Leg, Value};
 use longhaul_core::caps::{Divider, Member, PathCap, PathLook, PathState};
-use longhaul_core::path::{CUBIC, WAN_RTT};
+use longhaul_core::path::{CUBIC, WAN_RTT, is_answered_late};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::Rate;
@@ -372,12 +372,9 @@ impl Path {
 }
 
 impl Moved {
-    /// Whether the peer holds back its acknowledgements, of all that came in the last `elapsed`: up to 40 ms, while its reader is slower than
-    /// the bytes come and so its window does not grow (net/ipv4/tcp_input.c, __tcp_ack_snd_check). The round trip then has that time, and
-    /// no queue.
+    /// Whether the peer held back its acknowledgements in the last `elapsed`, so that the round trip shows no queue.
     fn is_late(&self, elapsed: Duration) -> bool {
-        let answers = u64::from(self.answers);
-        self.answers * SELDOM_ANSWERED < elapsed && self.delivered >= MANY_SEGMENTS * answers * u64::from(self.segment)
+        is_answered_late(self.answers, self.delivered, self.segment, elapsed)
     }
 }
 
@@ -486,10 +483,6 @@ const SELDOM: Duration = Duration::from_millis(240);
 pub(super) const MANY_FLOWS: usize = 1_000;
 /// Time without an acknowledged byte, and without bytes in flight, after which a leg waits for its reader.
 const STOPPED_AFTER: Duration = Duration::from_secs(1);
-/// Time from one acknowledgement to the next from which on they are late, if each is of so many full segments. Other peers acknowledge each
-/// second segment, or what has arrived at once.
-const SELDOM_ANSWERED: Duration = Duration::from_millis(20);
-const MANY_SEGMENTS: u64 = 4;
 /// Age below which a flow that ends may have begun since the last look.
 const SHORT: Duration = Duration::from_secs(1);
 /// Time for which the cap of a path without flows is kept.

@@ -2,8 +2,7 @@
 
 use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
-use crate::live::finding::FindingState;
-use crate::live::flow::Flow;
+use crate::live::flow::{FindingState, Flow};
 use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
@@ -42,9 +41,9 @@ struct Watched {
     watch: Option<Box<Watch>>,
     /// Number of bytes that each leg had brought when the watch began, by [`Leg::index`].
     before: [u64; 2],
-    /// Whether the last of `found` is of the present.
+    /// Whether the last of `found` holds now.
     is_found: bool,
-    /// What has limited it, with the number of windows. The last one is the latest.
+    /// Each limit that it has had, with the number of windows in which that held. The latest one is the last.
     found: Vec<(Limited, u32)>,
 }
 

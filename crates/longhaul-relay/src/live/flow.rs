@@ -9,7 +9,6 @@ use crate::live::client::Client;
 use crate::live::counters::Counters;
 use crate::live::cut::Cut;
 use crate::live::distributions::is_current;
-use crate::live::finding::FindingState;
 use crate::live::how::How;
 use crate::live::moment::Moment;
 use crate::live::pulse::Pulse;
@@ -116,6 +115,26 @@ impl FlowState {
     pub fn tally(&self) -> Tally {
         Tally { up: self.up_bytes, down: self.down_bytes }
     }
+}
+
+/// What limits a flow in the direction that carries more, as views show it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FindingState {
+    /// The limit, by its name: [`longhaul_core::path::diagnosis::Kind`].
+    pub kind: String,
+    /// The leg that has it: `accept` or `dial`. Null if it is of both, or not known.
+    pub leg: Option<String>,
+    /// The direction: `up` or `down`.
+    pub direction: String,
+    /// What shows it.
+    pub evidence: String,
+    /// Rate in Mbit/s if this limit alone were lifted. Null if that is not known.
+    pub what_if_mbps: Option<f64>,
+    /// The limit at that rate.
+    pub then_limited_by: Option<String>,
+    /// What to change. Empty if there is nothing.
+    pub advice: String,
 }
 
 /// State of a flow.

@@ -12,7 +12,6 @@ pub(crate) mod data_problem;
 pub(crate) mod diagnosis;
 pub(crate) mod distributions;
 pub(crate) mod failure_kind;
-mod finding;
 pub(crate) mod flow;
 mod histogram;
 pub(crate) mod how;
@@ -27,8 +26,7 @@ pub(crate) mod verified;
 
 pub use counters::{COUNTERS, Counter, CounterValues, Counters};
 pub use distributions::{Distributions, LegFigures};
-pub use finding::FindingState;
-pub use flow::{FlowState, FlowStateName};
+pub use flow::{FindingState, FlowState, FlowStateName};
 pub use histogram::{Bucket, HistogramValues};
 pub use how::How;
 pub use tally::{Rates, Tally};

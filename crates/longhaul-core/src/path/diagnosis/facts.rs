@@ -1,4 +1,4 @@
-//! What a direction of a flow did during one window of looks.
+//! The measurements of one direction of a flow over one window of looks.
 
 use crate::path::laws::LossResponse;
 use crate::path::limit::Limit;

@@ -33,13 +33,13 @@ pub struct Finding {
     pub kind: Kind,
     /// The leg that has it; `None` if it is of both, or not known.
     pub leg: Option<Side>,
-    /// What shows it, in a sentence with the figures.
+    /// The proof: a sentence with figures.
     pub evidence: String,
     /// Rate of payload if this limit alone were lifted; `None` if that is not known.
     pub what_if: Option<Rate>,
     /// The limit at that rate.
     pub then: Option<Kind>,
-    /// What to change, in a sentence. Empty if there is nothing.
+    /// A sentence that says what to change. Empty if there is nothing to change.
     pub advice: &'static str,
 }
 

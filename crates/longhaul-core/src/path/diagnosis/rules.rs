@@ -5,7 +5,7 @@ use super::kind::Kind;
 use super::{Finding, Side};
 use crate::path::laws::{LossResponse, OPENSSH_WINDOW, loss_rate, window_rate};
 use crate::path::limit::Limit;
-use crate::path::sample::WAN_RTT;
+use crate::path::sample::{WAN_RTT, is_answered_late};
 use longhaul_units::{Bytes, Rate};
 use std::time::Duration;
 
@@ -51,11 +51,9 @@ impl Facts {
         self.waits() && self.sink.share(Limit::CongestionWindow) >= MOSTLY && self.sink.limited_by_peer < LIMITED
     }
 
-    /// Whether the peer holds back its acknowledgements, for up to 40 ms, because its reader is slow (docs/design/gentle.md). That looks like a
-    /// queue.
+    /// Whether the peer holds back its acknowledgements, because its reader is slow. That looks like a queue.
     fn is_late(&self) -> bool {
-        self.sink.answers * LATE < self.elapsed
-            && self.sink.acked >= 4 * u64::from(self.sink.answers) * u64::from(self.sink.mss)
+        is_answered_late(self.sink.answers, self.sink.acked, self.sink.mss, self.elapsed)
     }
 
     fn has_queue(&self) -> bool {
@@ -78,14 +76,15 @@ impl Facts {
         Some(rate.0 as f64)
     }
 
-    fn window_rate(&self, window: Bytes, rtt: Duration) -> f64 {
-        window_rate(window, rtt).0 as f64
-    }
-
     /// Returns the bytes that are carried in the round trips of both legs.
     fn carried_under_way(&self) -> f64 {
         self.rate() / 8.0 * (self.source.rtt + self.sink.rtt).as_secs_f64()
     }
+}
+
+/// Returns the rate of a window in each round trip, in bit/s.
+fn rate_of(window: u64, rtt: Duration) -> f64 {
+    window_rate(Bytes(window), rtt).0 as f64
 }
 
 fn mbit(bits: f64) -> String {
@@ -149,7 +148,7 @@ const RULES: &[Rule] = &[
         kind: Kind::ReceiverWindow,
         leg: Some(Side::Sink),
         holds: |facts| {
-            let full = facts.window_rate(Bytes(facts.sink.window), facts.sink.rtt);
+            let full = rate_of(facts.sink.window, facts.sink.rtt);
             facts.waits()
                 && facts.sink.limited_by_peer >= 0.5
                 // That of a reader which is slow varies.
@@ -161,7 +160,7 @@ const RULES: &[Rule] = &[
         // An autotuned window that is not full grows when it is needed.
         ceiling: |facts| {
             (facts.sink.limited_by_peer >= LIMITED && facts.sink.min_rtt >= LEAST_RTT)
-                .then(|| facts.window_rate(Bytes(facts.sink.window), facts.sink.min_rtt))
+                .then(|| rate_of(facts.sink.window, facts.sink.min_rtt))
         },
         evidence: |facts| {
             format!(
@@ -170,7 +169,7 @@ const RULES: &[Rule] = &[
                 percent(facts.sink.limited_by_peer),
                 facts.sink.window,
                 ms(facts.sink.rtt),
-                mbit(facts.window_rate(Bytes(facts.sink.window), facts.sink.rtt))
+                mbit(rate_of(facts.sink.window, facts.sink.rtt))
             )
         },
         advice: "Raise the receive buffer of the host on this leg (longhaul advise), or put a relay beside it.",
@@ -200,7 +199,7 @@ const RULES: &[Rule] = &[
             let window = OPENSSH_WINDOW.0 as f64;
             facts.is_ssh && facts.starves() && (0.85 * window..=1.1 * window).contains(&facts.carried_under_way())
         },
-        ceiling: |facts| facts.is_ssh.then(|| facts.window_rate(OPENSSH_WINDOW, facts.source.rtt + facts.sink.rtt)),
+        ceiling: |facts| facts.is_ssh.then(|| rate_of(OPENSSH_WINDOW.0, facts.source.rtt + facts.sink.rtt)),
         evidence: |facts| {
             format!(
                 "the flow begins as SSH, both legs have room, and {:.0} bytes are carried in the round trip of {}: OpenSSH's window is {} bytes",
@@ -331,8 +330,6 @@ const LIMITED: f64 = 0.15;
 /// Least queue that is one, and least round trip for which a window matters.
 const LEAST_QUEUE: Duration = Duration::from_millis(2);
 const LEAST_RTT: Duration = Duration::from_millis(1);
-/// Time from one acknowledgement of several segments to the next from which on they are late.
-const LATE: Duration = Duration::from_millis(20);
 /// Rate of the slowest third of a steady time, as a part of the fastest.
 const STEADY: f64 = 0.8;
 /// Share of lost bytes from which on a policer is likely: no line loses so much at random.
