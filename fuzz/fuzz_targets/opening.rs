@@ -28,10 +28,12 @@ fn read_all(bytes: &[u8]) {
             check_header(bytes, accepts, header);
         }
     }
-    if let Some(Found::Preface(PrefaceKind::Probe(preface))) =
-        in_pieces(Opening::new(Asks::Flow, now), bytes, MAX_PREFACE_BYTES, now)
-    {
-        assert_eq!(preface.bytes(), bytes[..LENGTH]);
+    if let Some(Found::Preface(kind)) = in_pieces(Opening::new(Asks::Flow, now), bytes, MAX_PREFACE_BYTES, now) {
+        let written = match kind {
+            PrefaceKind::Probe(preface) => preface.bytes(),
+            PrefaceKind::Measure(preface) => preface.bytes(),
+        };
+        assert_eq!(written, bytes[..LENGTH]);
     }
     for asks in [Asks::OwnProbe, Asks::BesideDial, Asks::Control] {
         let mut glance = Opening::new(asks, now);

@@ -1,6 +1,7 @@
 //! A whole configuration: every tunnel of a file, and the settings of the process.
 
 use crate::tunnel::Tunnel;
+use ipnet::IpNet;
 use longhaul_core::caps::Bandwidth;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -74,4 +75,6 @@ pub struct Admin {
 pub struct Probe {
     /// Absolute path of the file with the key that probers must prove; `None` asks for no proof.
     pub key_file: Option<PathBuf>,
+    /// The clients that may measure the path to this relay without a proof of the key.
+    pub measure_from: Vec<IpNet>,
 }

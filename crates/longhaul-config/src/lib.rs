@@ -4,13 +4,14 @@
 //! one key; [`value`] parses one value; [`loops`] compares tunnels. A row of [`keys`] also holds the key's flag, default,
 //! summary line, remarks and line in docs/configuration.md. Reading and checking a file
 //! does not look at the machine: the same file gives the same answer everywhere. Only [`options`] calls the kernel: it sets an
-//! option on a socket, reads it back, and reads /proc for the remedy of a refused one.
+//! option on a socket, reads it back, and reads /proc for the remedy of a refused one. [`key_file`] reads the key of probes.
 
 #![forbid(unsafe_code)]
 
 mod config;
 pub mod document;
 mod file;
+pub mod key_file;
 pub mod keys;
 pub mod loops;
 mod next_hop;

@@ -18,7 +18,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// The text has none of these forms, or the port is not 1 to 65535.
-pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+pub fn listen(text: &str) -> Result<SocketAddr, String> {
     const FORM: &str = "write PORT, ADDR:PORT or [IPV6]:PORT, such as \"10.0.0.1:6000\"";
     if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(text)?)));

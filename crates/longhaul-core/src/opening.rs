@@ -10,7 +10,7 @@
 //! decide. A header and what follows it are two questions, the second one about the bytes behind the header.
 
 use crate::proxy_header::{self, Accepts, Bad, Header};
-use crate::wire::{PrefaceFault, probe};
+use crate::wire::{PrefaceFault, measure, probe};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 pub enum PrefaceKind {
     /// Of a probe.
     Probe(probe::Preface),
+    /// Of a connection of a measuring session.
+    Measure(measure::Preface),
 }
 
 /// A kind of preface.
@@ -34,7 +36,12 @@ struct Row {
 const ROWS: &[Row] = &[Row {
     magic: &probe::MAGIC,
     max_bytes: probe::LENGTH,
-    read: |bytes| Ok(probe::read(bytes)?.map(PrefaceKind::Probe)),
+    read: |bytes| match bytes.get(MAGIC_BYTES) {
+        Some(&measure::VERSION) => {
+            bytes.first_chunk().map(measure::Preface::parse).transpose().map(|read| read.map(PrefaceKind::Measure))
+        }
+        _ => Ok(probe::read(bytes)?.map(PrefaceKind::Probe)),
+    },
 }];
 
 /// Length of each magic in bytes.
@@ -366,8 +373,8 @@ mod tests {
             bytes[at] = byte;
             super::preface(&bytes).unwrap().to_string()
         };
-        let told = [told(16, 2), told(20, 9), Found::Begun.to_string()];
-        let words = ["with the unknown version 2", "with a wrong checksum", "whose end is missing"];
+        let told = [told(16, 3), told(20, 9), Found::Begun.to_string()];
+        let words = ["with the unknown version 3", "with a wrong checksum", "whose end is missing"];
         assert_eq!(told, words.map(|words| format!("a preface {words}")));
     }
 

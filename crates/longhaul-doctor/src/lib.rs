@@ -6,6 +6,8 @@
 //! tune      a subcommand
 //! advise    a subcommand
 //! audit     a subcommand
+//! measure   a subcommand
+//! responder a subcommand
 //! page      one HTML file, with its style and its charts
 //! predict   the rates of a path with hosts as they are, with tuned hosts, and with a relay
 //! path      the flags of a path, and the file of a measured one
@@ -19,13 +21,17 @@ mod advise;
 mod audit;
 #[cfg(test)]
 mod hosts_manual;
+mod measure;
 pub mod page;
 mod path;
 mod predict;
+mod responder;
 mod say;
 mod show;
 mod tune;
 
 pub use advise::Advise;
 pub use audit::{Audit, Reports, audit_text};
+pub use measure::Measure;
+pub use responder::Responder;
 pub use tune::Tune;

@@ -9,7 +9,7 @@ use crate::live::client::Client;
 use crate::live::flow::Flow;
 use crate::live::how::{Broken, How};
 use crate::probe::answer;
-use crate::probe::loop_test;
+use crate::probe::{loop_test, measure};
 use crate::reach::dial;
 use crate::reach::dial::{Dialled, NotDialled};
 use crate::reach::proxy_out::Header;
@@ -158,6 +158,9 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
     if let Some(how) = answer::answer_undialled(relay, flow, accept).await {
         return Err(how);
     }
+    if let Some(how) = measure::serve_undialled(relay, flow, accept).await {
+        return Err(how);
+    }
     let Some(chosen) = choose(live, accept).await else {
         let names: Vec<String> = tunnel.settings.to.iter().map(ToString::to_string).collect();
         tell_of_dial(live, &format!("every next hop is down by its checks: {}", names.join(", ")));
@@ -185,6 +188,9 @@ async fn reach(live: &Live, accept: &Stream) -> Result<Arc<Stream>, How> {
             ftp::note_failed_dial(tunnel, flow, &unanswered);
             let preface = answer::take_probe(flow, accept).await;
             tell_of_dial(live, &unanswered.why);
+            if let Some(how) = measure::serve_if_measuring(relay, flow, accept).await {
+                return Err(how);
+            }
             if let Some(preface) = preface {
                 answer::tell_dial_failed(relay, flow, accept, &preface, unanswered).await;
             }

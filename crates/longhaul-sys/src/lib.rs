@@ -2,7 +2,7 @@
 //! belong together. None decides anything.
 //!
 //! [`splice`] moves bytes, [`sockopt`] sets and reads socket options, [`tcp_info`] reads the kernel's state of a
-//! connection, [`hangups`] reports FIN and close, [`icmp`] tells which host sent an ICMP error, [`route`] queries the routing
+//! connection, [`hangups`] reports FIN and close, [`poll`] waits for sockets, [`icmp`] tells which host sent an ICMP error, [`route`] queries the routing
 //! tables, [`sockets`] finds a connection of this host, [`limits`] reads the limits of the process, [`activation`] takes the sockets that systemd opened, [`unix`] makes
 //! the control socket. For the lab, [`netns`] creates namespaces, [`tun`] creates network devices that vanish with the
 //! process, and [`process`] has the calls of a background process.
@@ -14,6 +14,7 @@ pub mod hangups;
 pub mod icmp;
 pub mod limits;
 pub mod netns;
+pub mod poll;
 pub mod process;
 pub mod route;
 pub mod sockets;

@@ -20,6 +20,8 @@ pub struct TcpInfo {
     pub probes: u8,
     /// Retransmission timeout: the time after which the kernel sends unacknowledged bytes again (RFC 6298).
     pub rto: Duration,
+    /// Whether each segment carries timestamps, which take 12 bytes of it (RFC 7323).
+    pub has_timestamps: bool,
     /// Number of timeouts in a row after which the oldest bytes were sent again. 0 after an acknowledgement.
     pub backoff: u8,
     /// Payload bytes of a full segment that we send.
@@ -117,6 +119,11 @@ impl State {
 }
 
 impl TcpInfo {
+    /// Returns the MSS that the two ends agreed on (RFC 9293, 3.7.1): the payload of a full segment, and its timestamps.
+    pub fn mss(&self) -> u32 {
+        self.snd_mss + if self.has_timestamps { 12 } else { 0 }
+    }
+
     /// Whether this kernel fills in [`bytes_retrans`](TcpInfo::bytes_retrans): since Linux 4.19. False if no socket can be made.
     /// The first answer holds.
     pub fn tells_retransmitted_bytes() -> bool {
@@ -163,6 +170,7 @@ impl TcpInfo {
             ca_state: raw[1],
             probes: raw[3],
             backoff: raw[4],
+            has_timestamps: raw[5] & TIMESTAMPS != 0,
             rto: micros(u32_at(8).into()),
             snd_mss: u32_at(16),
             unacked_segments: u32_at(24),
@@ -198,6 +206,9 @@ impl TcpInfo {
 /// Bit of `tcpi_delivery_rate_app_limited`, the first bit field of its byte: the lowest bit on a little-endian machine,
 /// the highest bit on a big-endian one.
 const APP_LIMITED: u8 = if cfg!(target_endian = "little") { 1 } else { 1 << 7 };
+
+/// `TCPI_OPT_TIMESTAMPS` of linux/tcp.h.
+const TIMESTAMPS: u8 = 1;
 
 /// Returns the number of bytes written to `socket` and not yet acknowledged by the peer. A FIN that was sent counts as
 /// one byte (tcp(7) SIOCOUTQ).

@@ -3,7 +3,7 @@
 use crate::config::Probe;
 use crate::next_hop::{Check, CheckBy};
 use crate::remark::{Remark, Syntax, no_remarks};
-use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row, no_line};
+use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row, list, no_line};
 use crate::tunnel::Tunnel;
 use crate::value;
 use longhaul_core::wire::probe::MAX_HOPS;
@@ -13,20 +13,39 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The keys of `[probe]`, in the order of the manual.
-pub(crate) const PROBE: &[Row<Probe>] = &[Row {
-    name: "key_file",
-    default: KeyDefault::Words("none"),
-    example: "\"/run/credentials/longhaul.service/probe.key\"",
-    flag: None,
-    value: KeyValue::One(|probe, text| key_file(text).map(|path| probe.key_file = Some(path))),
-    show: |probe| Some(format!("answers only probes with the key in {}", probe.key_file.as_ref()?.display())),
-    check: no_remarks,
-    doc: "Absolute path of a file with a key that the relays share: 16 to 4096 bytes, without white space at the end. With it, \
-          each tunnel answers or passes on only a probe whose sender proves the key. The daemon's own probes and \
-          `longhaul verify` prove it elsewhere. The daemon does not start, and a reload is refused, if the file cannot be read or \
-          if other users may read it. A reload reads the file again. See [A key for \
-          probes](operations.md#a-key-for-probes).",
-}];
+pub(crate) const PROBE: &[Row<Probe>] = &[
+    Row {
+        name: "key_file",
+        default: KeyDefault::Words("none"),
+        example: "\"/run/credentials/longhaul.service/probe.key\"",
+        flag: None,
+        value: KeyValue::One(|probe, text| key_file(text).map(|path| probe.key_file = Some(path))),
+        show: |probe| Some(format!("answers only probes with the key in {}", probe.key_file.as_ref()?.display())),
+        check: no_remarks,
+        doc: "Absolute path of a file with a key that the relays share: 16 to 4096 bytes, without white space at the end. With it, \
+              each tunnel answers or passes on only a probe whose sender proves the key. The daemon's own probes and \
+              `longhaul verify` prove it elsewhere. The daemon does not start, and a reload is refused, if the file cannot be read or \
+              if other users may read it. A reload reads the file again. See [A key for \
+              probes](operations.md#a-key-for-probes).",
+    },
+    Row {
+        name: "measure_from",
+        default: KeyDefault::Words("nobody"),
+        example: "[\"10.20.20.0/24\"]",
+        flag: None,
+        value: KeyValue::Several {
+            add: |probe, text| value::network(text).map(|net| probe.measure_from.push(net)),
+            empty: "it is empty; write who may measure, or leave `measure_from` out",
+        },
+        show: |probe| {
+            (!probe.measure_from.is_empty()).then(|| format!("lets {} measure the path", list(&probe.measure_from)))
+        },
+        check: no_remarks,
+        doc: "Networks and addresses from which `longhaul path` may measure the path to this relay, at any of its tunnels. A \
+              measurement sends as fast as the path allows, for less than a minute, and one goes on at a time. The client must be in \
+              the tunnel's `allow`, too. With `key_file`, whoever proves the key may measure from elsewhere. See [path](path.md).",
+    },
+];
 
 /// The keys of a tunnel about checks of its next hops, in the order of the manual.
 pub(super) const CHECKS: &[Row<Tunnel>] = &[

@@ -10,6 +10,8 @@
 //! | 34 | 4 | number of bytes to echo, big-endian |
 //! | 38 | 32 | the challenge |
 //!
+//! That of a measuring session, 67 bytes: `longhaul measure 1` and a byte 0, the nonce of the session, and the challenge.
+//!
 //! The challenge is random and good for one connection, so no proof can be used twice. The message has every field of the
 //! preface, so nobody can change one on the way.
 
@@ -57,15 +59,37 @@ impl Key {
         is_about_it && self.mac(challenge, preface.echo_bytes).verify_slice(mac).is_ok()
     }
 
+    /// Returns the proof for the challenge `random` of the measuring session `nonce`.
+    pub fn prove_session(&self, nonce: &Nonce, random: &[u8; 32]) -> Mac {
+        self.session_mac(nonce, random).finalize().into_bytes().into()
+    }
+
+    /// Whether `mac` is that proof. Takes the same time for every wrong one.
+    pub fn proves_session(&self, mac: &Mac, nonce: &Nonce, random: &[u8; 32]) -> bool {
+        self.session_mac(nonce, random).verify_slice(mac).is_ok()
+    }
+
+    fn session_mac(&self, nonce: &Nonce, random: &[u8; 32]) -> Hmac<Sha256> {
+        let mut mac = self.keyed();
+        mac.update(SESSION_LABEL);
+        mac.update(nonce);
+        mac.update(random);
+        mac
+    }
+
     fn mac(&self, challenge: &Challenge, echo_bytes: u32) -> Hmac<Sha256> {
-        // HMAC takes a key of any length.
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| unreachable!("any length"));
+        let mut mac = self.keyed();
         mac.update(LABEL);
         mac.update(&challenge.nonce);
         mac.update(&[challenge.hops]);
         mac.update(&echo_bytes.to_be_bytes());
         mac.update(&challenge.random);
         mac
+    }
+
+    fn keyed(&self) -> Hmac<Sha256> {
+        // HMAC takes a key of any length.
+        Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| unreachable!("any length"))
     }
 }
 
@@ -78,6 +102,7 @@ impl fmt::Debug for Key {
 
 /// Tells this use of the key from others.
 const LABEL: &[u8; 17] = b"longhaul probe 1\0";
+const SESSION_LABEL: &[u8; 19] = b"longhaul measure 1\0";
 
 #[cfg(test)]
 mod tests {
@@ -98,6 +123,19 @@ mod tests {
         let mac = Key::new(b"a key of 16 byte").unwrap().prove(&challenge(), 1000);
         let hex: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, "33e1a11b8df31720afd3f19a88d12b52f62af843ec2ebacde55357cec7412a8d");
+    }
+
+    #[test]
+    fn a_proof_for_a_session_has_the_documented_bytes_and_is_of_no_other() {
+        let key = Key::new(b"a key of 16 byte").unwrap();
+        let (nonce, random) = (*b"0123456789abcdef", [7; 32]);
+        let mac = key.prove_session(&nonce, &random);
+        let hex: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "20a12200f9f21752e336891168c19a55c2fe13565d5896875f287b576005a90f");
+        assert!(key.proves_session(&mac, &nonce, &random));
+        assert!(!key.proves_session(&mac, &[0; 16], &random) && !key.proves_session(&mac, &nonce, &[8; 32]));
+        assert!(!Key::new(b"A key of 16 byte").unwrap().proves_session(&mac, &nonce, &random));
+        assert!(!key.proves_session(&key.prove(&challenge(), 1000), &nonce, &random), "that of a probe");
     }
 
     #[test]

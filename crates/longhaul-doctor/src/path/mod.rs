@@ -3,7 +3,7 @@
 mod file;
 mod value;
 
-pub(crate) use value::{help, read_rtt, read_system, unknown};
+pub(crate) use value::{help, read_rate, read_rtt, read_system, unknown};
 
 use crate::show::round_trip;
 use clap::Args;
@@ -14,7 +14,7 @@ use longhaul_units::{Bytes, Rate};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use value::{read_encapsulation, read_loss, read_mtu, read_rate};
+use value::{read_encapsulation, read_loss, read_mtu};
 
 /// The flags of a path. A value that the file of `--from` lacks comes from its flag, and a flag replaces the file's value.
 #[derive(Args, Clone, Debug, Default)]

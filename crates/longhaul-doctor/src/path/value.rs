@@ -22,7 +22,7 @@ pub(crate) fn read_rtt(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// It is not a rate from 1 kbit/s to 10 Tbit/s.
-pub(super) fn read_rate(text: &str) -> Result<Rate, String> {
+pub(crate) fn read_rate(text: &str) -> Result<Rate, String> {
     without_comma(text)?;
     let rate: Rate = text.parse().map_err(|err| format!("{err}; write for example 1Gbit/s"))?;
     match (MIN_RATE..=MAX_RATE).contains(&rate) {

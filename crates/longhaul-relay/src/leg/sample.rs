@@ -1,40 +1,10 @@
 //! Converts TCP_INFO for longhaul-core.
 
 use longhaul_core::closing;
-use longhaul_core::path::Sample;
 use longhaul_core::silence::LegLook;
 use longhaul_sys::tcp_info::{State, TcpInfo};
 
-/// Returns the fields of `info` that decisions need, with their units.
-pub(crate) fn sample(info: &TcpInfo) -> Sample {
-    Sample {
-        rtt: info.rtt,
-        min_rtt: info.min_rtt,
-        in_flight_segments: info.unacked_segments,
-        mss_bytes: info.snd_mss,
-        cwnd_segments: info.snd_cwnd,
-        ssthresh_segments: info.snd_ssthresh,
-        is_recovering: info.ca_state != CA_OPEN,
-        acked_bytes: info.bytes_acked,
-        retransmitted_bytes: info.bytes_retrans,
-        duplicates: info.dsack_dups,
-        reorderings: info.reorderings,
-        timeouts: info.backoff,
-        received_bytes: info.bytes_received,
-        received_segments: info.segments_received,
-        since_received: info.last_data_received,
-        unsent_bytes: info.notsent_bytes.into(),
-        is_blocked: false,
-        peer_window: info.snd_wnd.into(),
-        pacing_rate: info.pacing_rate,
-        max_pacing_rate: info.max_pacing_rate,
-        delivery_rate: info.delivery_rate,
-        is_app_limited: info.is_app_limited,
-        busy: info.busy_time,
-        limited_by_peer: info.rwnd_limited,
-        limited_by_send_buffer: info.sndbuf_limited,
-    }
-}
+pub(crate) use longhaul_measure::look::sample;
 
 /// Returns the fields of `info` that tell whether a leg's peer answers.
 pub(crate) fn leg_look(info: &TcpInfo) -> LegLook {
@@ -61,6 +31,3 @@ pub(super) fn closing_state(state: State) -> closing::State {
         State::Other => closing::State::Unknown,
     }
 }
-
-/// `TCP_CA_Open` of `linux/tcp.h`: nothing is lost, reordered or marked.
-const CA_OPEN: u8 = 0;

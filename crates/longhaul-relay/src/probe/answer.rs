@@ -22,7 +22,7 @@ use crate::leg::talk::{poll_receive, send_all};
 use crate::live::failure_kind::FailureKind;
 use crate::live::flow::Flow;
 use crate::live::how::{Broken, How};
-use crate::probe::proof;
+use crate::probe::{measure, proof};
 use crate::reach::dial::Unanswered;
 use crate::reach::host_answer;
 use crate::state::legs::Legs;
@@ -60,8 +60,12 @@ pub(crate) async fn answer(legs: &Legs<'_>, found: Found, bytes: usize) -> Answe
     let why = match found {
         Found::Preface(kind) => match kind {
             PrefaceKind::Probe(preface) if bytes == LENGTH => return answer_probe(legs, &preface).await,
-            // The prober sends no byte behind it before the report.
-            PrefaceKind::Probe(_) => "a preface with bytes behind it".into(),
+            PrefaceKind::Measure(preface) if bytes == LENGTH => {
+                let measured = measure::serve(legs.relay, legs.flow, legs.accept, preface);
+                return Answered::Ended(end_dial_leg(legs, measured).await);
+            }
+            // Nobody sends a byte behind it before the answer.
+            PrefaceKind::Probe(_) | PrefaceKind::Measure(_) => "a preface with bytes behind it".into(),
         },
         found => found.to_string(),
     };
@@ -261,9 +265,7 @@ async fn dial_of(tunnel: &Tunnel, failed: &Unanswered) -> Dial {
 /// Waits a moment for the first bytes on `accept`. Returns the preface if they are that of a probe, and leaves them where they are.
 pub(crate) async fn peek_probe(accept: &Stream) -> Option<Preface> {
     match peek::peek(accept, peek::ask(Asks::BesideDial), &mut [0; MAX_PREFACE_BYTES]).await {
-        Ok((Found::Preface(kind), _)) => match kind {
-            PrefaceKind::Probe(preface) => Some(preface),
-        },
+        Ok((Found::Preface(PrefaceKind::Probe(preface)), _)) => Some(preface),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Probes of a path: answers those of others, makes the daemon's own, and finds flows that come back.
+//! Probes of a path: answers those of others, makes the daemon's own, answers measurements, and finds flows that come back.
 //!
 //! Enters: the first bytes of a flow, a flow that begins, or a tunnel whose path the daemon checks. Leaves: an answered probe, a preface
 //! that is passed on to the next relay, the latest result of the daemon's own probe, or a doubt that flows come back.
@@ -6,5 +6,6 @@
 
 pub(crate) mod answer;
 pub(crate) mod loop_test;
+pub(crate) mod measure;
 mod proof;
 pub(crate) mod verifier;

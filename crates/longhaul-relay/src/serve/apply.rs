@@ -13,7 +13,7 @@ use crate::state::listeners::{Activated, Listeners};
 use crate::state::listening::Listening;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
-use crate::verify::{self, KeyError};
+use longhaul_config::key_file::{self, KeyError};
 use longhaul_config::options::Leg;
 use longhaul_config::{Config, Resolver, Tunnel};
 use longhaul_core::reload::{Opens, Plan, ReloadStep};
@@ -55,7 +55,7 @@ impl Relay {
     /// # Errors
     /// Nothing has changed.
     pub fn apply(self: &Arc<Relay>, config: &Config) -> Result<Applied, Refused> {
-        let key = config.probe.key_file.as_deref().map(verify::load_key).transpose().map_err(Refused::Key)?;
+        let key = config.probe.key_file.as_deref().map(key_file::load).transpose().map_err(Refused::Key)?;
         // Before the first tunnel listens or is probed.
         let old_key = self.probes.set_key(key.map(Arc::new));
         let settings: Vec<Arc<Tunnel>> = config.tunnels.iter().cloned().map(Arc::new).collect();
@@ -63,6 +63,7 @@ impl Relay {
             self.probes.set_key(old_key);
             return Err(Refused::Bind(err));
         }
+        self.probes.set_measure_from(config.probe.measure_from.clone());
         self.governor.set(config.bandwidth.clone(), &settings);
         Ok(Applied { tunnels: settings.len() })
     }

@@ -13,11 +13,14 @@
 use crate::live::flow::Flow;
 use crate::live::own_probes::OwnProbes;
 use crate::lock::lock;
+use ipnet::IpNet;
 use longhaul_config::options::Leg;
 use longhaul_core::places::{GRACE, Place, Places};
 use longhaul_core::ration::{Ration, Shares};
 use longhaul_core::sources::Source;
 use longhaul_core::wire::proof::Key;
+use longhaul_measure::answer::{Answerer, Entry};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -28,6 +31,10 @@ pub(crate) struct Probes {
     used: Mutex<Used>,
     /// The key that probers must prove.
     key: Mutex<Option<Arc<Key>>>,
+    /// The clients that may measure without a proof of the key.
+    measure_from: Mutex<Vec<IpNet>>,
+    /// Answers measuring sessions.
+    measuring: Arc<Answerer>,
     /// Admits the daemon's own probes.
     pub(crate) own: Arc<OwnProbes>,
 }
@@ -59,7 +66,8 @@ impl Default for Probes {
         let places = Places::new(TOGETHER, OF_A_SOURCE);
         let places_of_passed_on = Places::new(PASSED_ON_TOGETHER, PASSED_ON_OF_A_SOURCE);
         let used = Mutex::new(Used { ration, places, passed_on: Vec::new(), places_of_passed_on });
-        Probes { used, key: Mutex::default(), own: Arc::default() }
+        let (key, measure_from, measuring) = (Mutex::default(), Mutex::default(), Arc::default());
+        Probes { used, key, measure_from, measuring, own: Arc::default() }
     }
 }
 
@@ -103,6 +111,26 @@ impl Probes {
     /// Sets the key that probers must prove from now on. Returns the old one.
     pub(crate) fn set_key(&self, key: Option<Arc<Key>>) -> Option<Arc<Key>> {
         std::mem::replace(&mut *lock(&self.key), key)
+    }
+
+    /// Sets the clients that may measure without a proof of the key.
+    pub(crate) fn set_measure_from(&self, networks: Vec<IpNet>) {
+        *lock(&self.measure_from) = networks;
+    }
+
+    /// Returns how a client at `address` begins a measuring session: one of `measure_from` at once, another one with the key.
+    pub(crate) fn entry(&self, address: IpAddr) -> Entry {
+        let is_listed = lock(&self.measure_from).iter().any(|network| network.contains(&address.to_canonical()));
+        match (is_listed, self.key()) {
+            (true, _) => Entry::Open,
+            (false, Some(key)) => Entry::Key(key),
+            (false, None) => Entry::Closed("its `[probe] measure_from` does not contain this host"),
+        }
+    }
+
+    /// Returns the side that answers measuring sessions.
+    pub(crate) fn measuring(&self) -> &Arc<Answerer> {
+        &self.measuring
     }
 
     /// Returns the key that probers must prove, if there is one.

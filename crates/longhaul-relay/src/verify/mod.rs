@@ -8,14 +8,12 @@
 //! prober   connects, sends the preface, reads the reports, sends bytes and compares the echo
 //!   stream   the prober's connection
 //!   pattern  the bytes of the payload
-//!   key_file the file with the shared key
 //! findings the stages of the path, and where it is broken
 //! verdict  the findings as text, JSON and a line for Nagios
 //! ```
 //! docs/protocol.md describes the bytes.
 
 mod findings;
-mod key_file;
 mod pattern;
 mod plan;
 mod prober;
@@ -23,7 +21,6 @@ mod stream;
 mod verdict;
 
 pub use findings::{Echo, Findings, Relay};
-pub use key_file::{CREDENTIALS, KeyError, handover as key_handover, load as load_key};
 pub use plan::{MIN_ECHO_BYTES, Plan};
 pub use prober::run;
 pub(crate) use prober::{run_announced, run_on};

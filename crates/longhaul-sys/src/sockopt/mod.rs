@@ -231,6 +231,19 @@ pub fn set_receive_errors(fd: BorrowedFd<'_>) -> Result<()> {
     if is_ipv6(fd)? { IPV6_RECVERR } else { IP_RECVERR }.set_switch(fd, true)
 }
 
+/// Sets DF in each datagram, whatever the kernel knows of the path, so that none is cut into fragments; or with `false`, lets the
+/// path cut them (ip(7) IP_MTU_DISCOVER, IP_PMTUDISC_PROBE and IP_PMTUDISC_DONT). IPv6 has no DF: there, this host does not cut, or does.
+///
+/// # Errors
+/// The descriptor is no socket of IPv4 or IPv6.
+pub fn set_do_not_fragment(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    if is_ipv6(fd)? {
+        IPV6_MTU_DISCOVER.set(fd, if on { libc::IPV6_PMTUDISC_PROBE } else { libc::IPV6_PMTUDISC_DONT } as u64)?;
+    }
+    // An AF_INET6 socket may carry IPv4 (::ffff:a.b.c.d), which has DF by IP_MTU_DISCOVER.
+    IP_MTU_DISCOVER.set(fd, if on { libc::IP_PMTUDISC_PROBE } else { libc::IP_PMTUDISC_DONT } as u64)
+}
+
 /// Makes poll(2) and epoll(7) report a socket readable only when `bytes` are there (socket(7) SO_RCVLOWAT). They report
 /// its end and its errors at once.
 ///
@@ -313,6 +326,9 @@ const TOS: Opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_TOS, name: "IP_
 const TCLASS: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_TCLASS, name: "IPV6_TCLASS" };
 const IP_RECVERR: Opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_RECVERR, name: "IP_RECVERR" };
 const IPV6_RECVERR: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_RECVERR, name: "IPV6_RECVERR" };
+const IP_MTU_DISCOVER: Opt = Opt { level: libc::IPPROTO_IP, number: libc::IP_MTU_DISCOVER, name: "IP_MTU_DISCOVER" };
+const IPV6_MTU_DISCOVER: Opt =
+    Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_MTU_DISCOVER, name: "IPV6_MTU_DISCOVER" };
 const V6ONLY: Opt = Opt { level: libc::IPPROTO_IPV6, number: libc::IPV6_V6ONLY, name: "IPV6_V6ONLY" };
 const BIND_ADDRESS_NO_PORT: Opt =
     Opt { level: libc::IPPROTO_IP, number: libc::IP_BIND_ADDRESS_NO_PORT, name: "IP_BIND_ADDRESS_NO_PORT" };

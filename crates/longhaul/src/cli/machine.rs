@@ -213,9 +213,9 @@ fn data_ports(tunnel: &Tunnel) -> Option<RangeInclusive<u16>> {
 
 /// A file of `key_file` that cannot be used now, or not by the unit.
 fn unusable_key(path: &Path, rights: &Rights) -> Option<Finding> {
-    let is_credential = path.starts_with(longhaul_relay::verify::CREDENTIALS);
+    let is_credential = path.starts_with(longhaul_config::key_file::CREDENTIALS);
     let of_unit = || rights.cannot_read_key(path);
-    let (text, stops_start) = match longhaul_relay::verify::load_key(path) {
+    let (text, stops_start) = match longhaul_config::key_file::load(path) {
         // Without the unit there is none, and only the unit's user may read it.
         Err(why) if is_credential && (why.is_denied() || !path.exists()) => {
             (format!("{why}; systemd makes it when it starts the unit"), false)

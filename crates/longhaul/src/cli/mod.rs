@@ -104,6 +104,20 @@ enum Command {
     /// Exit codes: 0 whole; 1 broken, and the stage is named; 2 wrong usage or configuration; 3 cannot tell, because whoever
     /// is there does not answer to a probe.
     Verify(verify::VerifyFlags),
+    /// Measure a path, and say what limits it
+    ///
+    /// Connects to a relay's tunnel whose `[probe]` allows it, or to `longhaul responder` on the far host, and sends in both
+    /// directions: one connection, several, and with other congestion controls. Prints what limits one connection, the rate without
+    /// that limit, and the round trip, rate, loss and MTU of the path.
+    ///
+    /// With the defaults it sends for 40 s at most, as fast as the path allows: other traffic notices. --limit, --seconds and
+    /// --max-bytes bound it. Exit codes: 0 the path was measured; 1 it was not, or only a part; 2 wrong usage.
+    Path(Box<longhaul_doctor::Measure>),
+    /// Answer `longhaul path` on a host without tunnels
+    ///
+    /// Runs until a signal ends it. One client measures at a time; a second one is told to wait. It needs no configuration and no
+    /// rights. A relay answers measurements itself: see `[probe] measure_from`.
+    Responder(Box<longhaul_doctor::Responder>),
     /// Say what a path gives, and what to change
     ///
     /// From the round trip and the rate of a path, prints the rate of the hosts as they are, of tuned hosts, and with a relay at
@@ -165,6 +179,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Drain(flags) => control::drain(&flags),
         Command::Kill(flags) => control::kill(&flags),
         Command::Verify(flags) => verify::verify(&flags, logs),
+        Command::Path(path) => path.run(),
+        Command::Responder(responder) => responder.run(),
         Command::Advise(advise) => advise.run(),
         Command::Audit(audit) => audit.run(),
         Command::Tune(tune) => tune.run(),

@@ -3,7 +3,7 @@
 //! known, and no warning comes from here.
 
 use super::systemd::{Properties, UNIT};
-use longhaul_relay::verify::key_handover;
+use longhaul_config::key_file::handover;
 use longhaul_sys::limits::Capability;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -77,7 +77,7 @@ impl Rights {
             format!(
                 "key file {}: {UNIT} runs as a dynamic user, which cannot read a file of root, so the daemon does not start; {}",
                 path.display(),
-                key_handover(path)
+                handover(path)
             )
         })
     }

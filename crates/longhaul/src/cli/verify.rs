@@ -5,7 +5,7 @@ use clap::Args;
 use longhaul::admin::client::{Ask, NoAnswer};
 use longhaul::admin::snapshot::{Snapshot, TunnelState};
 use longhaul::figures::count;
-use longhaul_config::{Config, Message, NextHop, Severity, Tunnel};
+use longhaul_config::{Config, Message, NextHop, Severity, Tunnel, key_file};
 use longhaul_core::health::Health;
 use longhaul_core::proxy_header::Accepts;
 use longhaul_core::wire::probe::MAX_ECHO_BYTES;
@@ -114,7 +114,7 @@ impl VerifyFlags {
             )));
         }
         tunnels.retain(|tunnel| self.tunnel.as_ref().is_none_or(|name| *name == tunnel.name));
-        let key = self.key_file.as_ref().or(key_file.as_ref()).map(|path| verify::load_key(path)).transpose();
+        let key = self.key_file.as_ref().or(key_file.as_ref()).map(|path| key_file::load(path)).transpose();
         Ok((tunnels, key.map_err(|why| self.refuse(&why.to_string()))?.map(Arc::new)))
     }
 

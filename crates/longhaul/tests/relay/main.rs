@@ -8,7 +8,7 @@
 //! | `accept` | `limits`: few descriptors, pipes and pipe pages; `sources`: limits of a source, and of the process; `proxy`: PROXY headers, also of HAProxy and nginx |
 //! | `ftp` | FTP with servers and clients of others, which `servers` runs; `control`: first bytes, half-open connections, resets, attacks; `rules`: a client and a server of the test, which are in `dialogue`: addresses, ports, endings; `listeners`: data listeners; `flows`: data connections as flows of their tunnel; `killed`: a relay or a server is killed; `modes`: active and passive; `words`: refusals; `places`: two servers, ports |
 //! | `carry` | `endings`: the matrix of FIN, RST, kill -9, slow reader and dead next hop; `states`: the end of a relay in every state of TCP; `wan`: the matrix again, with 300 ms; `many`: many flows and messages, urgent data, addresses |
-//! | `probe` | `verify`: whole paths, broken stages, bad prefaces; `verified`: the daemon's own probes; `key`; `segments`: each segment of a path broken in each way |
+//! | `probe` | `verify`: whole paths, broken stages, bad prefaces; `verified`: the daemon's own probes; `key`; `measure`: `longhaul path` and who answers it; `segments`: each segment of a path broken in each way |
 //! | `reach` | `hops`: policies, racing dials, ejection; `fast_open`: data in the SYN |
 //! | `caps` | bandwidth caps |
 //! | `names` | TTL, outages of the resolver, SRV; `nameserver` answers |

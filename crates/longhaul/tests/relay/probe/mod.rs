@@ -1,6 +1,7 @@
-//! Tests probes of a path: the answers, the daemon's own, the key.
+//! Tests probes of a path: the answers, the daemon's own, the key; and measurements.
 
 mod key;
+mod measure;
 mod segments;
 pub(crate) mod verified;
 pub(crate) mod verify;

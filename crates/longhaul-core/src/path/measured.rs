@@ -1,0 +1,405 @@
+//! Decides what limits one direction of a measured path, from runs of bulk that end one after the other.
+//!
+//! The first run has one connection and the sender's default congestion control: it stands for a transfer of that host. What limits
+//! it is the finding. The other runs lift one limit each: another congestion control that of loss, several connections that of a
+//! window. So the rate without the limit is measured, not computed.
+
+use super::diagnosis::{Facts, Finding, Kind};
+use longhaul_units::Rate;
+use std::time::Duration;
+
+/// One run of bulk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Congestion control of the sender.
+    pub congestion: String,
+    /// Number of connections.
+    pub connections: u32,
+    /// Rate of payload, of all connections together, after the start.
+    pub rate: Rate,
+    /// MSS that the ends agreed on: the payload of a full segment, and its timestamps.
+    pub mss: u32,
+    /// Facts of the first connection, from the last seconds; `None` if the run was too short.
+    pub facts: Option<Facts>,
+    /// Share of the time in which the busiest thread of an end computed, between 0 and 1.
+    pub cpu: f64,
+    /// Share of the time in which a CPU quota held back an end, between 0 and 1.
+    pub throttled: f64,
+    /// Share of the payload bytes that were sent again, between 0 and 1.
+    pub retransmitted: f64,
+}
+
+/// One direction of a measured path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Way {
+    /// Whether this host sends. Otherwise the peer does.
+    pub is_from_here: bool,
+    /// The smallest round trip of the session.
+    pub min_rtt: Duration,
+    /// The median round trip of small messages before the first run.
+    pub idle_rtt: Duration,
+    /// The runs. The first has one connection, the default congestion control, and the segments that the hosts choose.
+    pub runs: Vec<Run>,
+    /// The run with segments that fit into the path, where full ones made the first run stand still or slow.
+    pub smaller: Option<Run>,
+    /// The largest MSS whose packets no box cuts into fragments, if larger ones lose more.
+    pub uncut: Option<u32>,
+    /// Rate of payload that the line carries, as trains of datagrams have shown it.
+    pub line: Option<Rate>,
+    /// Rates that the largest buffers of the two hosts allow, with the limit that each would be.
+    pub ceilings: Vec<(Rate, Kind)>,
+    /// Whether the path carried nothing more from some time on.
+    pub has_died: bool,
+}
+
+/// One finding about a whole direction. The rules of [`Facts::finding`] come after these.
+struct Rule {
+    kind: Kind,
+    holds: fn(&Way, &Run) -> bool,
+    evidence: fn(&Way, &Run) -> String,
+    advice: &'static str,
+}
+
+impl Way {
+    /// Returns what limits the direction: first the limit of the first run, then those that other runs had. Empty without a run.
+    pub fn findings(&self) -> Vec<Finding> {
+        let Some(first) = self.runs.first() else { return Vec::new() };
+        let mut findings = vec![self.of_first(first)];
+        for run in self.runs[1..].iter().filter(|run| run.connections == 1) {
+            let Some(facts) = &run.facts else { continue };
+            let finding = self.with_sides(facts.finding());
+            let is_new = findings.iter().all(|found| found.kind != finding.kind);
+            if is_new && !matches!(finding.kind, Kind::Unknown | Kind::LinkRate) {
+                let evidence = format!("with {}: {}", run.congestion, finding.evidence);
+                findings.push(Finding { evidence, ..self.with_what_if(finding, run) });
+            }
+        }
+        findings
+    }
+
+    /// Returns the largest rate of payload that was seen: that of a run, or of the line.
+    pub fn best(&self) -> Rate {
+        self.all().map(|run| run.rate).chain(self.line).max().unwrap_or_default()
+    }
+
+    /// Whether the line was full in a run, so that [`best`](Way::best) is its rate, and not only a part of it.
+    pub fn is_line_reached(&self) -> bool {
+        let kinds = self.all().filter_map(|run| Some((run, run.facts.as_ref()?.finding().kind)));
+        let is_full = kinds
+            .filter(|(run, _)| is_near(run.rate, self.best()))
+            .any(|(_, kind)| matches!(kind, Kind::LinkRate | Kind::Policer));
+        // More connections carry no more.
+        let widest = self.runs.iter().max_by_key(|run| run.connections).filter(|run| run.connections > 1);
+        let single = self.runs.iter().filter(|run| run.connections == 1).map(|run| run.rate).max().unwrap_or_default();
+        is_full || self.line.is_some() || widest.is_some_and(|widest| is_near(single, widest.rate))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().chain(&self.smaller)
+    }
+
+    fn of_first(&self, first: &Run) -> Finding {
+        let rule = RULES.iter().find(|rule| (rule.holds)(self, first));
+        let found = match (rule, &first.facts) {
+            (Some(rule), _) => Finding {
+                kind: rule.kind,
+                leg: None,
+                evidence: (rule.evidence)(self, first),
+                what_if: None,
+                then: None,
+                advice: rule.advice,
+            },
+            (None, Some(facts)) => self.with_sides(facts.finding()),
+            (None, None) => Finding::unknown("the first run was shorter than 3 s or 10 round trips"),
+        };
+        self.with_what_if(found, first)
+    }
+
+    /// Returns `finding` for a path, which has no legs.
+    fn with_sides(&self, finding: Finding) -> Finding {
+        let kind = match finding.kind {
+            // The sender's own buffer is the peer's if the peer sends.
+            Kind::OwnSendBuffer if !self.is_from_here => Kind::PeerSendBuffer,
+            // A sender of bulk always has bytes. If it starves, its host is slow.
+            Kind::Application => Kind::Cpu,
+            other => other,
+        };
+        Finding { kind, leg: None, ..finding }
+    }
+
+    /// Returns `finding`, that of the run `of`, with the rate without that limit, and what limits that rate.
+    fn with_what_if(&self, finding: Finding, of: &Run) -> Finding {
+        let (what_if, then) = match finding.kind {
+            Kind::LinkRate | Kind::Stalled | Kind::Policer | Kind::CongestedQueue => return finding,
+            // What lifts a window or a buffer was not tried: the line and the other buffers are known.
+            Kind::ReceiverWindow | Kind::OwnSendBuffer | Kind::PeerSendBuffer => self.without_buffer(&finding),
+            _ => self.of_best_run(of),
+        };
+        match what_if.filter(|what_if| !is_near(of.rate, *what_if)) {
+            Some(_) => Finding { what_if, then, ..finding },
+            None => finding,
+        }
+    }
+
+    /// Returns the least of the line's rate and of what the other limits allow.
+    fn without_buffer(&self, finding: &Finding) -> (Option<Rate>, Option<Kind>) {
+        let law = finding.what_if.zip(finding.then).filter(|(_, kind)| *kind == Kind::RandomLoss);
+        let line = self.line.map(|line| (line, Kind::LinkRate));
+        let others = self.ceilings.iter().copied().filter(|(_, kind)| *kind != finding.kind);
+        others.chain(law).chain(line).min_by_key(|(rate, _)| *rate).unzip()
+    }
+
+    /// Returns the rate of the best run beside `of`, and what limited it.
+    fn of_best_run(&self, of: &Run) -> (Option<Rate>, Option<Kind>) {
+        let Some(best) = self.all().filter(|run| run.rate > of.rate).max_by_key(|run| run.rate) else {
+            return (None, None);
+        };
+        let of_best = best.facts.as_ref().map(|facts| self.with_sides(facts.finding()).kind);
+        let is_full = self.is_line_reached() && is_near(best.rate, self.best());
+        (Some(best.rate), if is_full { Some(Kind::LinkRate) } else { of_best.filter(|kind| *kind != Kind::Unknown) })
+    }
+
+    fn idle_queue(&self) -> Duration {
+        self.idle_rtt.saturating_sub(self.min_rtt)
+    }
+}
+
+fn is_near(rate: Rate, best: Rate) -> bool {
+    rate.0 as f64 >= NEAR * best.0 as f64
+}
+
+/// The surest first.
+const RULES: &[Rule] = &[
+    Rule {
+        kind: Kind::Stalled,
+        holds: |way, _| way.has_died,
+        evidence: |_, _| "the path carried bytes at first, and then nothing more".into(),
+        advice: "Look whether the far host and the path to it are alive.",
+    },
+    Rule {
+        kind: Kind::MtuBlackHole,
+        holds: |way, first| way.smaller.is_some() && first.rate.0 == 0,
+        evidence: |way, first| {
+            let smaller = way.smaller.as_ref().map_or(0, |run| run.mss);
+            format!(
+                "small messages pass, full segments of MSS {} never do, and no ICMP comes; those of MSS {smaller} pass",
+                first.mss
+            )
+        },
+        advice: "Let the path send ICMP \"fragmentation needed\", or set `mss` on both relays or hosts to what fits (longhaul advise).",
+    },
+    Rule {
+        kind: Kind::Fragmentation,
+        holds: |way, first| {
+            way.smaller.as_ref().is_some_and(|smaller| {
+                first.rate.0 > 0 && smaller.rate.0 as f64 >= WORTH * first.rate.0 as f64 && smaller.mss < first.mss
+            })
+        },
+        evidence: |way, first| {
+            let (mss, lost) = way.smaller.as_ref().map_or((0, 0.0), |run| (run.mss, run.retransmitted));
+            format!(
+                "with MSS {} {:.3} % is lost, with MSS {} {:.3} %: a box cuts larger packets into fragments, and some of these are lost",
+                first.mss,
+                first.retransmitted * 100.0,
+                way.uncut.unwrap_or(mss),
+                lost * 100.0
+            )
+        },
+        advice: "Set `mss` on both relays or hosts to the largest that is not cut.",
+    },
+    Rule {
+        kind: Kind::Cpu,
+        holds: |_, first| first.cpu >= BUSY || first.throttled >= THROTTLED,
+        evidence: |_, first| match first.throttled >= THROTTLED {
+            true => format!("a CPU quota held back one end for {:.0} % of the time", first.throttled * 100.0),
+            false => format!("a thread of one end computed for {:.0} % of the time", first.cpu * 100.0),
+        },
+        advice: "Give the host of that end more CPU, or raise its quota.",
+    },
+    Rule {
+        kind: Kind::CongestedQueue,
+        holds: |way, _| {
+            way.idle_queue() >= LEAST_QUEUE && way.idle_queue().as_secs_f64() >= QUEUED * way.min_rtt.as_secs_f64()
+        },
+        evidence: |way, _| {
+            format!(
+                "before the first run, a small message took {:.1} ms more than at best: others fill a queue",
+                way.idle_queue().as_secs_f64() * 1e3
+            )
+        },
+        advice: "Other traffic fills the line. Give it less, or longhaul a cap (bandwidth), or measure when it is quiet.",
+    },
+    Rule {
+        kind: Kind::Policer,
+        holds: |way, first| {
+            let is_policed = |run: &Run| run.facts.as_ref().is_some_and(|facts| facts.finding().kind == Kind::Policer);
+            way.runs.iter().any(|run| is_policed(run) && is_near(run.rate, first.rate))
+        },
+        evidence: |way, first| {
+            let most = way.runs.iter().map(|run| run.retransmitted).fold(0.0, f64::max);
+            format!(
+                "up to {:.1} % is lost without a queue, and no run carries much more than {:.1} Mbit/s",
+                most * 100.0,
+                way.best().0.max(first.rate.0) as f64 / 1e6
+            )
+        },
+        advice: "Set bandwidth = \"auto\", or a cap a little below this rate.",
+    },
+    Rule {
+        kind: Kind::LinkRate,
+        holds: |way, first| first.rate.0 > 0 && is_near(first.rate, way.best()) && way.is_line_reached(),
+        evidence: |way, first| {
+            format!(
+                "one connection carries {:.1} Mbit/s, and none of {} runs more than {:.1}",
+                first.rate.0 as f64 / 1e6,
+                way.all().count(),
+                way.best().0 as f64 / 1e6
+            )
+        },
+        advice: "",
+    },
+];
+
+/// Part of the best rate from which on a rate is about the same.
+const NEAR: f64 = 0.9;
+/// Gain from which on smaller segments are worth it.
+const WORTH: f64 = 1.5;
+/// Share of the time from which on a thread is busy, and a quota counts.
+const BUSY: f64 = 0.85;
+const THROTTLED: f64 = 0.1;
+/// Least queue of others, and its part of the round trip.
+const LEAST_QUEUE: Duration = Duration::from_millis(2);
+const QUEUED: f64 = 0.1;
+
+#[cfg(test)]
+mod tests {
+    use super::super::diagnosis::{Sink, Source};
+    use super::super::laws::LossResponse;
+    use super::super::limit::Limit;
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const MBIT: u64 = 1_000_000;
+
+    /// Returns the facts of a run at `mbit` over 63 ms whose looks are at `limit`.
+    fn facts(mbit: u64, limit: Limit, change: impl FnOnce(&mut Sink)) -> Facts {
+        let rate = (mbit * MBIT) as f64;
+        let mut limits = [0.0; Limit::ALL.len()];
+        limits[limit as usize] = 1.0;
+        let acked = (rate / 8.0 * 3.0) as u64;
+        let mut sink = Sink {
+            rtt: 64 * MS,
+            min_rtt: 63 * MS,
+            limits,
+            busy: 1.0,
+            least_window: 64 << 20,
+            window: 64 << 20,
+            acked,
+            acked_lately: 3 * acked,
+            slowest: rate,
+            fastest: rate,
+            delivery: rate,
+            answers: 3000,
+            mss: 1448,
+            response: Some(LossResponse::Cubic),
+            ..Sink::default()
+        };
+        change(&mut sink);
+        Facts { elapsed: 3000 * MS, carried: acked, is_ssh: false, source: Source::default(), sink }
+    }
+
+    fn run(mbit: u64, connections: u32, facts: Option<Facts>) -> Run {
+        Run { congestion: "cubic".into(), connections, rate: Rate(mbit * MBIT), mss: 1448, facts, ..Run::default() }
+    }
+
+    fn way(runs: Vec<Run>) -> Way {
+        Way { is_from_here: true, min_rtt: 63 * MS, idle_rtt: 63 * MS, runs, ..Way::default() }
+    }
+
+    fn first(way: &Way) -> (Kind, Option<Rate>, Option<Kind>) {
+        let finding = way.findings().swap_remove(0);
+        assert!(!finding.evidence.contains("NaN"), "{}", finding.evidence);
+        (finding.kind, finding.what_if, finding.then)
+    }
+
+    fn windowed(mbit: u64) -> Facts {
+        facts(mbit, Limit::ReceiveWindow, |sink| {
+            (sink.window, sink.least_window, sink.limited_by_peer) = (65_536, 65_536, 0.95);
+        })
+    }
+
+    fn queued(mbit: u64) -> Facts {
+        facts(mbit, Limit::CongestionWindow, |sink| sink.rtt = 90 * MS)
+    }
+
+    #[test]
+    fn the_rate_without_the_limit_is_that_of_the_run_without_it() {
+        let window = way(vec![run(8, 1, Some(windowed(8))), run(64, 8, Some(windowed(8)))]);
+        assert!(!window.is_line_reached(), "eight connections carry eight times as much");
+        assert_eq!(first(&window), (Kind::ReceiverWindow, None, None));
+        let with_line = Way { line: Some(Rate(940 * MBIT)), ..window };
+        assert_eq!(first(&with_line), (Kind::ReceiverWindow, Some(Rate(940 * MBIT)), Some(Kind::LinkRate)));
+        let ceilings = vec![(Rate(8 * MBIT), Kind::ReceiverWindow), (Rate(470 * MBIT), Kind::OwnSendBuffer)];
+        let with_buffer = Way { ceilings, ..with_line };
+        assert_eq!(first(&with_buffer), (Kind::ReceiverWindow, Some(Rate(470 * MBIT)), Some(Kind::OwnSendBuffer)));
+        let lossy = facts(5, Limit::CongestionWindow, |sink| (sink.lost_lately, sink.retransmitted) = (7_000, 3_000));
+        let bbr = facts(940, Limit::CongestionWindow, |sink| sink.response = Some(LossResponse::Ignores));
+        let bbr = Run { congestion: "bbr".into(), ..run(940, 1, Some(bbr)) };
+        let loss = way(vec![run(5, 1, Some(lossy)), bbr.clone(), run(40, 8, Some(lossy))]);
+        assert_eq!(first(&loss), (Kind::RandomLoss, Some(Rate(940 * MBIT)), Some(Kind::LinkRate)));
+        // A host with BBR reaches the line, and one with CUBIC would not.
+        let other = way(vec![bbr, run(5, 1, Some(lossy))]);
+        let kinds: Vec<Kind> = other.findings().iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, [Kind::LinkRate, Kind::RandomLoss]);
+    }
+
+    #[test]
+    fn a_line_is_reached_where_more_connections_carry_no_more() {
+        assert_eq!(first(&way(vec![run(190, 1, Some(queued(190))), run(192, 8, None)])).0, Kind::LinkRate);
+        // The window is just as large as the line.
+        let both = way(vec![run(8, 1, Some(windowed(8))), run(8, 8, Some(queued(1)))]);
+        assert_eq!(first(&both).0, Kind::LinkRate);
+        assert!(both.is_line_reached());
+        assert_eq!(first(&way(vec![run(190, 1, None)])), (Kind::Unknown, None, None));
+        assert_eq!(way(Vec::new()).findings(), []);
+    }
+
+    #[test]
+    fn limits_of_the_whole_direction_come_first() {
+        let full = || way(vec![run(190, 1, Some(queued(190))), run(192, 8, None)]);
+        let with = |change: fn(&mut Way)| {
+            let mut way = full();
+            change(&mut way);
+            first(&way).0
+        };
+        assert_eq!(with(|way| way.has_died = true), Kind::Stalled);
+        assert_eq!(with(|way| way.runs[0].cpu = 0.97), Kind::Cpu);
+        assert_eq!(with(|way| way.runs[0].throttled = 0.3), Kind::Cpu);
+        assert_eq!(with(|way| way.idle_rtt = 80 * MS), Kind::CongestedQueue);
+        assert_eq!(with(|way| way.idle_rtt = 64 * MS), Kind::LinkRate);
+        let hole = |way: &mut Way| {
+            (way.runs[0].rate, way.runs[0].facts) = (Rate(0), None);
+            way.smaller = Some(Run { mss: 1348, ..run(150, 1, None) });
+        };
+        assert_eq!(with(hole), Kind::MtuBlackHole);
+        let cut = |way: &mut Way| {
+            way.runs = vec![run(45, 1, None)];
+            way.smaller = Some(Run { mss: 1254, ..run(450, 1, None) });
+        };
+        assert_eq!(with(cut), Kind::Fragmentation);
+        let policed = facts(95, Limit::CongestionWindow, |sink| {
+            (sink.response, sink.lost_lately) = (Some(LossResponse::Ignores), sink.acked_lately / 10);
+            sink.retransmitted = sink.acked / 10;
+        });
+        let policer = way(vec![run(80, 1, None), Run { congestion: "bbr".into(), ..run(95, 1, Some(policed)) }]);
+        assert_eq!(first(&policer).0, Kind::Policer);
+    }
+
+    #[test]
+    fn the_buffer_of_a_peer_that_sends_is_its_own() {
+        let buffer = facts(32, Limit::SendBuffer, |_| ());
+        let up = way(vec![run(32, 1, Some(buffer)), run(256, 8, Some(buffer))]);
+        assert_eq!(first(&up).0, Kind::OwnSendBuffer);
+        assert_eq!(first(&Way { is_from_here: false, ..up }).0, Kind::PeerSendBuffer);
+    }
+}

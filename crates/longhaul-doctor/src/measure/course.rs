@@ -1,0 +1,384 @@
+//! The course of a measurement: its steps, within its limits, one after the other.
+//!
+//! ```text
+//! connect, small messages            the round trip while the path is idle
+//! datagrams                          path MTU, fragments, rate of the line
+//! one connection, up and down        what a transfer gets
+//! other congestion controls          without the limit of loss
+//! several connections                without the limit of a window
+//! smaller segments                   only where full ones stand still, or lose more
+//! ```
+
+use super::ladder::Datagrams;
+use super::measured::{Ended, Measured};
+use super::session::{Outcome, Session, connect, in_words};
+use super::trains;
+use crate::say::note;
+use crate::show::round_trip;
+use longhaul_core::path::BBR;
+use longhaul_core::path::diagnosis::Kind;
+use longhaul_core::path::laws::packet;
+use longhaul_measure::answer::congestion_controls;
+use longhaul_measure::message::{Buffers, Direction, MAX_RUN_SECONDS, Run};
+use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_units::{Bytes, Rate};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The limits of what a measurement sends, both directions and all runs together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Time of sending.
+    pub(super) time: Duration,
+    /// Payload bytes.
+    pub(super) bytes: Bytes,
+    /// Rate at any time, of IP packets.
+    pub(super) rate: Option<Rate>,
+}
+
+/// A measurement that goes on.
+pub(super) struct Course<'a> {
+    session: Session,
+    limits: Limits,
+    stop: &'a AtomicBool,
+    measured: Measured,
+    /// Payload bytes and time that are left.
+    bytes_left: u64,
+    seconds_left: f64,
+    /// Time for all runs, in seconds.
+    seconds: f64,
+    began: Instant,
+    number: u32,
+}
+
+/// A run to make.
+#[derive(Clone, Debug, Default)]
+struct Step {
+    direction: Direction,
+    /// `None`: the sender's default.
+    congestion: Option<String>,
+    connections: u32,
+    seconds: f64,
+    /// `None`: what the hosts choose.
+    mss: Option<u32>,
+}
+
+impl<'a> Course<'a> {
+    /// Returns a measurement over `session`, to the far end called `to`.
+    pub(super) fn new(
+        session: Session,
+        to: &str,
+        address: SocketAddr,
+        limits: Limits,
+        stop: &'a AtomicBool,
+    ) -> Course<'a> {
+        let measured = Measured {
+            to: to.into(),
+            address: Some(address),
+            name: session.admitted.name.clone(),
+            version: session.version.clone(),
+            connect: session.connect,
+            buffers: [Buffers::here(), session.admitted.buffers],
+            ..Measured::default()
+        };
+        let bytes_left = limits.bytes.0.min(session.admitted.max_bytes);
+        let seconds = limits.time.as_secs_f64();
+        let (began, seconds_left) = (Instant::now(), seconds);
+        Course { session, limits, stop, measured, bytes_left, seconds_left, seconds, began, number: 0 }
+    }
+
+    /// Makes all steps. Returns what they have shown, also if the session is lost or the measurement stopped on the way.
+    pub(super) fn run(mut self) -> Measured {
+        let done = self.steps();
+        self.measured.ended = done.err();
+        self.measured
+    }
+
+    fn steps(&mut self) -> Result<(), Ended> {
+        self.round_trips()?;
+        self.datagrams()?;
+        self.seconds_left = self.time_for_runs();
+        self.seconds = self.seconds_left;
+        let rtt = self.measured.min_rtt().unwrap_or_default();
+        for direction in Direction::ALL {
+            let seconds = self.scaled(first_seconds(rtt));
+            self.step(Step { direction, connections: 1, seconds, ..Step::default() })?;
+            self.smaller_segments(direction)?;
+        }
+        for direction in Direction::ALL {
+            let mss = self.mss(direction);
+            for control in self.others(direction) {
+                let (congestion, seconds) = (Some(control), self.scaled(OTHER_SECONDS));
+                self.step(Step { direction, congestion, connections: 1, seconds, mss })?;
+            }
+        }
+        for direction in Direction::ALL {
+            let mss = self.mss(direction);
+            let wide = |connections, seconds| Step { direction, congestion: None, connections, seconds, mss };
+            self.step(wide(SEVERAL, self.scaled(OTHER_SECONDS)))?;
+            if self.grows(direction) {
+                self.step(wide(MANY, self.scaled(OTHER_SECONDS)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the round trip of small messages while nothing else of ours is on the path.
+    fn round_trips(&mut self) -> Result<(), Ended> {
+        for number in 0..ECHOES {
+            self.check_stopped()?;
+            let rtt = self.session.echo(number).map_err(|err| Ended::Lost(in_words(&err), None))?;
+            self.measured.idle.push(rtt);
+            thread::sleep(BETWEEN_ECHOES);
+        }
+        self.measured.kernel_rtt = self.session.kernel_rtt();
+        self.measured.mss = self.measured.address.and_then(chosen_mss);
+        note(format_args!("round trip: {}", self.measured.min_rtt().map_or("unknown".into(), round_trip)));
+        Ok(())
+    }
+
+    /// Finds the path MTU and the rate of the line by datagrams.
+    fn datagrams(&mut self) -> Result<(), Ended> {
+        let Some(datagrams) = self.find_mtu() else { return Ok(()) };
+        for direction in Direction::ALL {
+            self.check_stopped()?;
+            let Some(packet) = self.measured.ladder.path_mtu[direction as usize] else { continue };
+            // A part of the bytes, as the runs need the others.
+            let limits = (self.bytes_left / 8, self.limits.rate);
+            let found = trains::find_line(&mut self.session, &datagrams, direction, packet, limits, self.stop);
+            let line = found.map_err(|err| Ended::Lost(in_words(&err), Some(direction)))?;
+            self.bytes_left = self.bytes_left.saturating_sub(line.bytes);
+            let rate = line.rate.map_or("faster than the trains".into(), |rate| rate.to_string());
+            note(format_args!("{}, datagrams: {rate}", direction.name()));
+            self.measured.lines[direction as usize] = line;
+        }
+        Ok(())
+    }
+
+    fn find_mtu(&mut self) -> Option<Datagrams> {
+        let rtt = self.measured.idle.iter().copied().max().unwrap_or_default();
+        let Some(to) = self.session.datagrams() else {
+            self.measured.notes.push("the path MTU is not known: the far end could not open a UDP port".into());
+            return None;
+        };
+        let climbed = Datagrams::open(to, self.session.nonce(), rtt)
+            .and_then(|mut datagrams| datagrams.climb().map(|ladder| (ladder, datagrams)));
+        let datagrams = match climbed {
+            Ok((ladder, datagrams)) => {
+                self.measured.ladder = ladder;
+                datagrams
+            }
+            Err(err) => {
+                self.measured.notes.push(format!("the path MTU is not known: {err}"));
+                return None;
+            }
+        };
+        let found = self.measured.ladder.path_mtu;
+        if found == [None, None] {
+            let port = to.port();
+            self.measured.notes.push(format!("the path MTU is not known: no datagram to UDP port {port} came back"));
+        }
+        let shown = |mtu: Option<u32>| mtu.map_or("unknown".into(), |mtu| format!("{mtu} bytes"));
+        note(format_args!("path MTU: {} up, {} down", shown(found[0]), shown(found[1])));
+        Some(datagrams)
+    }
+
+    /// Where full segments of the first run in `direction` stand still, or lose bytes without a queue, tries smaller ones.
+    fn smaller_segments(&mut self, direction: Direction) -> Result<(), Ended> {
+        let Some(first) = self.measured.first(direction) else { return Ok(()) };
+        let (mss, rate, lost) = (first.sender.mss, first.rate(), first.lost_share());
+        let seconds = self.scaled(OTHER_SECONDS);
+        let with = |mss| Step { direction, congestion: None, connections: 1, seconds, mss: Some(mss) };
+        if rate.0 == 0 && first.sender.acked < STUCK {
+            let mtu = self.measured.ladder.path_mtu[direction as usize];
+            let fits = mtu.map_or(SMALL_MSS, packet::mss);
+            return if fits < mss { self.step(with(fits)) } else { Ok(()) };
+        }
+        let is_lossy = self
+            .measured
+            .way(direction)
+            .findings()
+            .first()
+            .is_some_and(|finding| matches!(finding.kind, Kind::RandomLoss | Kind::Unknown | Kind::Reordering));
+        if !is_lossy || lost == 0.0 || mss <= SMALL_MSS {
+            return Ok(());
+        }
+        // The other direction is likely to have the same.
+        let known = self.measured.uncut.iter().flatten().next().copied();
+        self.step(with(known.unwrap_or(SMALL_MSS)))?;
+        let is_better = self.measured.outcomes.last().is_some_and(|small| {
+            small.mss.is_some() && small.rate().0 as f64 >= 1.5 * rate.0 as f64 && small.lost_share() < 0.5 * lost
+        });
+        if is_better {
+            let uncut = if known.is_some() { known } else { self.search(direction, mss)? };
+            self.measured.uncut[direction as usize] = uncut;
+            if let (Some(uncut), None) = (uncut, known) {
+                self.step(with(uncut))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the largest MSS below `cut` with which no more is lost than with small segments. Sends by BBR where it is offered: the
+    /// more segments, the surer a loss.
+    fn search(&mut self, direction: Direction, cut: u32) -> Result<Option<u32>, Ended> {
+        let congestion = self.others(direction).into_iter().find(|name| name == BBR);
+        let seconds = self.scaled(SEARCH_SECONDS);
+        let step = |mss| Step { direction, congestion: congestion.clone(), connections: 1, seconds, mss: Some(mss) };
+        let Some(outcome) = self.make(step(cut))? else { return Ok(None) };
+        let share = outcome.lost_share();
+        let (mut good, mut bad) = (SMALL_MSS, cut);
+        while share > 0.0 && bad - good > 1 {
+            let mss = good.midpoint(bad);
+            let Some(outcome) = self.make(step(mss))? else { return Ok(None) };
+            if outcome.lost_share() > 0.3 * share { bad = mss } else { good = mss }
+        }
+        Ok((share > 0.0).then_some(good))
+    }
+
+    /// Returns the MSS that runs in `direction` need: `None` if full segments pass.
+    fn mss(&self, direction: Direction) -> Option<u32> {
+        let runs = || self.measured.outcomes.iter().filter(|outcome| outcome.run.direction == direction);
+        let is_stuck = runs().next().is_some_and(|first| first.rate().0 == 0);
+        runs().find_map(|outcome| outcome.mss).filter(|_| is_stuck)
+    }
+
+    /// Returns the other congestion controls of the sender, those first that lift the limit of loss.
+    fn others(&self, direction: Direction) -> Vec<String> {
+        let offered = match direction {
+            Direction::Up => congestion_controls(),
+            Direction::Down => self.session.admitted.congestion.clone(),
+        };
+        let is_known = |name: &&&str| offered.iter().skip(1).any(|offered| offered == **name);
+        TRIED.iter().filter(is_known).take(MAX_OTHERS).map(|name| (*name).to_string()).collect()
+    }
+
+    /// Whether several connections have carried so much more than one that still more may.
+    fn grows(&self, direction: Direction) -> bool {
+        let way = self.measured.way(direction);
+        let (Some(one), Some(several)) = (way.runs.first(), way.runs.last()) else { return false };
+        let is_windowed = way.findings().first().is_some_and(|finding| {
+            matches!(finding.kind, Kind::ReceiverWindow | Kind::OwnSendBuffer | Kind::PeerSendBuffer)
+        });
+        is_windowed && several.rate.0 as f64 >= 0.8 * f64::from(several.connections) * one.rate.0 as f64
+    }
+
+    /// Makes a run, if there are bytes and time for it, and keeps it.
+    fn step(&mut self, step: Step) -> Result<(), Ended> {
+        let made = self.make(step)?;
+        self.measured.outcomes.extend(made);
+        Ok(())
+    }
+
+    /// Makes a run. Returns `None` if there are no bytes or no time for it. Keeps the run with which the session is lost.
+    fn make(&mut self, step: Step) -> Result<Option<Outcome>, Ended> {
+        self.check_stopped()?;
+        let seconds = step.seconds.min(self.seconds_left);
+        if seconds < MIN_SECONDS || self.bytes_left == 0 || Instant::now() >= self.session.until {
+            return Ok(None);
+        }
+        self.number += 1;
+        // The part of the bytes that the run's part of the time gives it.
+        let share = (self.bytes_left as f64 * (seconds / self.seconds_left).min(1.0)) as u64;
+        let run = Run {
+            number: self.number,
+            direction: step.direction,
+            connections: step.connections,
+            congestion: step.congestion,
+            seconds,
+            max_bytes: share,
+            max_rate: self.limits.rate.map(|rate| (rate.0 / 8).max(1)),
+        };
+        self.seconds_left -= seconds;
+        let (outcome, lost) = self.session.run(run, step.mss, self.stop, |_| ());
+        self.bytes_left -= outcome.sender.bytes.max(outcome.receiver.bytes).min(share);
+        self.tell(&outcome);
+        let Some(why) = lost else {
+            self.note_contradiction(&outcome);
+            return Ok(Some(outcome));
+        };
+        self.measured.outcomes.push(outcome);
+        self.check_stopped()?;
+        Err(Ended::Lost(why, Some(step.direction)))
+    }
+
+    fn note_contradiction(&mut self, outcome: &Outcome) {
+        if outcome.is_contradictory() {
+            let number = outcome.run.number;
+            let note = format!("run {number}: the far end's figures contradict what came, so they do not count");
+            self.measured.notes.push(note);
+        }
+    }
+
+    fn tell(&self, outcome: &Outcome) {
+        let Outcome { run, sender, .. } = outcome;
+        let segments = outcome.mss.map_or(String::new(), |mss| format!(", MSS {mss}"));
+        let connections =
+            if run.connections == 1 { "1 connection".into() } else { format!("{} connections", run.connections) };
+        note(format_args!(
+            "{}, {}, {connections}{segments}: {}",
+            run.direction.name(),
+            sender.congestion,
+            outcome.rate()
+        ));
+    }
+
+    fn check_stopped(&self) -> Result<(), Ended> {
+        if self.stop.load(Relaxed) { Err(Ended::Interrupted) } else { Ok(()) }
+    }
+
+    /// Returns the length of a step that has `seconds` if the measurement has all the time that it wants.
+    fn scaled(&self, seconds: f64) -> f64 {
+        let rtt = self.measured.min_rtt().unwrap_or_default();
+        let [up, down] = Direction::ALL.map(|direction| self.others(direction).len() + 1);
+        let wanted = 2.0 * first_seconds(rtt) + OTHER_SECONDS * (up + down) as f64;
+        (seconds * self.seconds / wanted).min(MAX_RUN_SECONDS)
+    }
+
+    /// Returns the time for runs, in seconds: that of the limits, less what the steps before them took beyond their own time.
+    fn time_for_runs(&self) -> f64 {
+        let rtt = self.measured.min_rtt().unwrap_or_default();
+        let to_come = 5 * RUNS * rtt;
+        let left = (self.limits.time + BESIDE).saturating_sub(self.began.elapsed() + to_come);
+        left.min(self.limits.time).max(self.limits.time / 2).as_secs_f64()
+    }
+}
+
+/// Returns the length of the first run of a direction: two windows of looks, of which the first has the start.
+fn first_seconds(rtt: Duration) -> f64 {
+    (2.1 * 10.0 * rtt.as_secs_f64()).max(6.5)
+}
+
+/// Returns the MSS of a connection whose ends and routes choose it.
+pub(super) fn chosen_mss(address: SocketAddr) -> Option<u32> {
+    let stream = connect(address, None).ok()?;
+    let mss = TcpInfo::of(stream.as_fd()).ok()?.mss();
+    (mss > 0).then_some(mss)
+}
+
+/// Time of the steps that send little, such as the datagrams, and a number of runs that is usual: each begins and ends in five round
+/// trips. So a measurement with the defaults ends within a minute.
+const BESIDE: Duration = Duration::from_secs(19);
+const RUNS: u32 = 10;
+/// Number of small messages before the first run, and the time between two.
+const ECHOES: u32 = 20;
+const BETWEEN_ECHOES: Duration = Duration::from_millis(30);
+/// Length of another run in seconds.
+const OTHER_SECONDS: f64 = 4.0;
+/// Least length of a run that shows something.
+const MIN_SECONDS: f64 = 0.5;
+/// The congestion controls that are tried beside the default, and how many of them.
+const TRIED: &[&str] = &["bbr", "cubic", "reno"];
+const MAX_OTHERS: usize = 2;
+/// Connections of the runs that lift the limit of a window.
+const SEVERAL: u32 = 8;
+const MANY: u32 = 64;
+/// Bytes that are acknowledged at most where full segments do not pass.
+const STUCK: u64 = 64 << 10;
+/// MSS that fits where the path MTU is not known, and that no tunnel cuts.
+const SMALL_MSS: u32 = 1000;
+/// Length in seconds of a run that shows whether packets are cut.
+const SEARCH_SECONDS: f64 = 2.0;

@@ -1,0 +1,281 @@
+//! A measured path: what the steps have shown, and what follows from it.
+
+use super::ladder::Ladder;
+use super::session::Outcome;
+use super::trains::Line;
+use longhaul_core::path::diagnosis::{Facts, Finding, Kind, Looks, Watch};
+use longhaul_core::path::laws::{LossResponse, bandwidth_delay, window_rate};
+use longhaul_core::path::measured::{Run, Way};
+use longhaul_measure::look::Look;
+use longhaul_measure::message::{Buffers, Direction};
+use longhaul_units::{Bytes, Rate};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// A measured path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// The far end as it was named, and its address.
+    pub(super) to: String,
+    pub(super) address: Option<SocketAddr>,
+    /// Name and version of the far host; empty if it does not answer to us.
+    pub(super) name: String,
+    pub(super) version: String,
+    /// Time that the connection took.
+    pub(super) connect: Duration,
+    /// Round trips of small messages before the first run, in the order in which they came.
+    pub(super) idle: Vec<Duration>,
+    /// The smallest round trip that the kernel saw.
+    pub(super) kernel_rtt: Option<Duration>,
+    /// MSS of a connection whose ends chose it.
+    pub(super) mss: Option<u32>,
+    pub(super) ladder: Ladder,
+    /// What trains have shown, up and down.
+    pub(super) lines: [Line; 2],
+    /// The largest MSS whose packets no box cuts into fragments, up and down, where larger ones lose more.
+    pub(super) uncut: [Option<u32>; 2],
+    /// The largest buffers of this host and of the far one.
+    pub(super) buffers: [Buffers; 2],
+    /// The runs, in their order.
+    pub(super) outcomes: Vec<Outcome>,
+    /// What could not be measured, and why.
+    pub(super) notes: Vec<String>,
+    /// Why the measurement ended before its time.
+    pub(super) ended: Option<Ended>,
+}
+
+/// Why a measurement ended before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Ctrl-C.
+    Interrupted,
+    /// The session was lost, for this reason, during a run in this direction or between two.
+    Lost(String, Option<Direction>),
+}
+
+/// A finding, and the direction that has it.
+pub(super) type Found = (Direction, Finding);
+
+impl Measured {
+    /// Returns the smallest round trip; `None` if none was measured.
+    pub(super) fn min_rtt(&self) -> Option<Duration> {
+        let looks = self.outcomes.iter().flat_map(|outcome| &outcome.sender.looks).map(|look| look.min_rtt);
+        let looks = looks.filter(|rtt| *rtt > 0).map(Duration::from_micros);
+        self.idle.iter().copied().chain(self.kernel_rtt).chain(looks).min()
+    }
+
+    /// Returns the smoothed round trip during the first run in `direction`, on the mean.
+    pub(super) fn loaded_rtt(&self, direction: Direction) -> Option<Duration> {
+        let looks = steady(&self.first(direction)?.sender.looks);
+        let sum: Duration = looks.iter().map(|look| Duration::from_micros(look.rtt)).sum();
+        (!looks.is_empty()).then(|| sum / looks.len() as u32)
+    }
+
+    /// Returns the share of the bytes that single connections in `direction` lost after their starts.
+    pub(super) fn loss(&self, direction: Direction) -> Option<f64> {
+        let (mut sent, mut lost) = (0, 0);
+        for outcome in
+            self.of(direction).filter(|outcome| outcome.run.connections == 1 && outcome.mss == self.mss_of(direction))
+        {
+            let (of_run, lost_of_run) = lost_of(steady(&outcome.sender.looks));
+            (sent, lost) = (sent + of_run, lost + lost_of_run);
+        }
+        (sent > 0).then(|| lost as f64 / sent as f64)
+    }
+
+    /// Returns the rate of the line in `direction`, in bits of IP packets, and whether it was reached. Otherwise it is at least that.
+    pub(super) fn rate(&self, direction: Direction) -> Option<(Rate, bool)> {
+        let best = self.of(direction).map(|outcome| self.on_line(outcome)).max().unwrap_or_default();
+        let line = self.lines[direction as usize].rate;
+        match line {
+            // A run lasts longer than a train, so its rate is the better one.
+            Some(line) if (best.0 as f64) < 0.9 * line.0 as f64 => Some((line, true)),
+            _ if best.0 == 0 => None,
+            line => Some((best, line.is_some() || self.way(direction).is_line_reached())),
+        }
+    }
+
+    /// Returns the rate of `outcome` in bits of IP packets.
+    fn on_line(&self, outcome: &Outcome) -> Rate {
+        let payload = f64::from(outcome.sender.looks.last().map_or(1, |look| look.mss.max(1)));
+        Rate((outcome.rate().0 as f64 * f64::from(outcome.sender.mss + self.headers()) / payload) as u64)
+    }
+
+    /// Returns the bytes in flight that fill the path.
+    pub(super) fn bandwidth_delay(&self) -> Option<Bytes> {
+        let rate = Direction::ALL.iter().filter_map(|direction| self.rate(*direction)).map(|(rate, _)| rate).max()?;
+        Some(bandwidth_delay(rate, self.min_rtt()?))
+    }
+
+    /// Returns what limits the path, first what is worth most to lift.
+    pub(super) fn findings(&self) -> Vec<Found> {
+        let mut findings: Vec<Found> = Vec::new();
+        for direction in Direction::ALL {
+            findings.extend(self.way(direction).findings().into_iter().map(|finding| (direction, finding)));
+        }
+        // Stable: the order of a direction stays where the weight is the same.
+        findings.sort_by(|a, b| self.weight(b).total_cmp(&self.weight(a)));
+        findings
+    }
+
+    /// Returns the direction as the decision takes it.
+    pub(super) fn way(&self, direction: Direction) -> Way {
+        let mut idle = self.idle.clone();
+        idle.sort_unstable();
+        let is_full = |outcome: &&Outcome| outcome.mss.is_none();
+        let runs: Vec<Run> = self.of(direction).filter(is_full).map(run).collect();
+        let first_mss = runs.first().map_or(u32::MAX, |run| run.mss);
+        let others = self.of(direction).filter(|outcome| outcome.mss.is_some()).map(run);
+        let others: Vec<Run> = others.filter(|run| run.mss < first_mss).collect();
+        let best = others.iter().map(|run| run.rate).max().unwrap_or_default();
+        // Of those that are about as fast, the one with the largest segments.
+        let fast = others.into_iter().filter(|run| run.rate.0 as f64 >= 0.8 * best.0 as f64);
+        let smaller = fast.max_by_key(|run| run.mss);
+        Way {
+            is_from_here: direction == Direction::Up,
+            min_rtt: self.min_rtt().unwrap_or_default(),
+            idle_rtt: idle.get(idle.len() / 2).copied().unwrap_or_default(),
+            runs,
+            smaller,
+            uncut: self.uncut[direction as usize],
+            line: self.lines[direction as usize].rate.map(|line| self.payload(line, direction)),
+            ceilings: self.ceilings(direction),
+            has_died: matches!(&self.ended, Some(Ended::Lost(_, Some(lost))) if *lost == direction),
+        }
+    }
+
+    /// Returns the rate of payload that a line of `line` carries in segments as those of the first run in `direction`.
+    fn payload(&self, line: Rate, direction: Direction) -> Rate {
+        let sender = self.first(direction).map(|first| &first.sender);
+        let payload = sender.and_then(|sender| sender.looks.last()).map_or(0, |look| look.mss);
+        let packet = sender.map_or(0, |sender| sender.mss) + self.headers();
+        Rate((line.0 as f64 * f64::from(payload) / f64::from(packet)) as u64)
+    }
+
+    /// Returns the rates that the largest buffers of the sender and the receiver allow.
+    fn ceilings(&self, direction: Direction) -> Vec<(Rate, Kind)> {
+        let Some(rtt) = self.min_rtt() else { return Vec::new() };
+        let (sender, receiver, whose) = match direction {
+            Direction::Up => (self.buffers[0], self.buffers[1], Kind::OwnSendBuffer),
+            Direction::Down => (self.buffers[1], self.buffers[0], Kind::PeerSendBuffer),
+        };
+        let rate = |bytes: u64, part: f64| window_rate(Bytes((bytes as f64 * part) as u64), rtt);
+        let sends = sender.send.map(|bytes| (rate(bytes, PAYLOAD_OF_SEND_BUFFER), whose));
+        let takes = receiver.receive.map(|bytes| (rate(bytes, WINDOW_OF_RECEIVE_BUFFER), Kind::ReceiverWindow));
+        sends.into_iter().chain(takes).collect()
+    }
+
+    /// Returns the first run in `direction`.
+    pub(super) fn first(&self, direction: Direction) -> Option<&Outcome> {
+        self.of(direction).next()
+    }
+
+    fn of(&self, direction: Direction) -> impl Iterator<Item = &Outcome> {
+        self.outcomes.iter().filter(move |outcome| outcome.run.direction == direction)
+    }
+
+    /// Returns the MSS of the runs whose losses count: that which the hosts chose, unless full segments do not pass.
+    fn mss_of(&self, direction: Direction) -> Option<u32> {
+        let is_stuck = self.first(direction).is_some_and(|first| first.rate().0 == 0);
+        self.of(direction).filter(|_| is_stuck).find_map(|outcome| outcome.mss)
+    }
+
+    /// Returns the bytes of the IP and TCP headers.
+    fn headers(&self) -> u32 {
+        if self.address.is_none_or(|address| address.is_ipv4()) { 40 } else { 60 }
+    }
+
+    /// Returns how much there is to gain, as a factor: more than any number where nothing passes.
+    fn weight(&self, (direction, finding): &Found) -> f64 {
+        let rate = self.first(*direction).map_or(0, |first| first.rate().0).max(1) as f64;
+        match finding.kind {
+            Kind::Stalled | Kind::MtuBlackHole => f64::INFINITY,
+            Kind::LinkRate => 0.5,
+            Kind::Unknown => 0.25,
+            _ => finding.what_if.map_or(1.0, |what_if| (what_if.0 as f64 / rate).max(1.0)),
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the rate of payload after the start: over the second half of the run.
+    pub(super) fn rate(&self) -> Rate {
+        // The last sample may come after the end.
+        let until = self.series.iter().rposition(|(at, _)| at.as_secs_f64() <= self.run.seconds).unwrap_or_default();
+        let Some((end, bytes)) = self.series.get(until) else { return Rate(0) };
+        let half = self.series[..until].iter().rfind(|(at, _)| *at <= *end / 2);
+        let (from, before) = half.copied().unwrap_or_default();
+        let lasted = (*end - from).as_secs_f64();
+        // A run whose bytes were over before its time has no second half.
+        Rate((bytes.saturating_sub(before) as f64 * 8.0 / lasted.max(1e-3)) as u64)
+    }
+
+    /// Returns the share of the bytes that the first connection of the sender lost, after its start.
+    pub(super) fn lost_share(&self) -> f64 {
+        let (sent, lost) = lost_of(steady(&self.sender.looks));
+        lost as f64 / sent.max(1) as f64
+    }
+
+    /// Whether the figures of the two ends contradict each other: then nothing that the far end says counts.
+    pub(super) fn is_contradictory(&self) -> bool {
+        let Outcome { sender, receiver, run, .. } = self;
+        let is_order = sender.looks.is_sorted_by_key(|look| (look.at, look.acked));
+        // The SYN and FIN of each connection count as a byte.
+        let slack = 2 * u64::from(run.connections);
+        let is_down = run.direction == Direction::Down;
+        receiver.bytes > sender.bytes
+            || !is_order
+            || is_down && sender.acked > receiver.bytes + slack + UNREAD * u64::from(run.connections)
+    }
+}
+
+fn run(outcome: &Outcome) -> Run {
+    let sender = &outcome.sender;
+    let sent = (sender.acked + sender.retransmitted).max(1);
+    Run {
+        congestion: sender.congestion.clone(),
+        connections: outcome.run.connections,
+        rate: outcome.rate(),
+        mss: sender.mss,
+        facts: facts(outcome).filter(|_| !outcome.is_contradictory()),
+        cpu: sender.cpu.max(outcome.receiver.cpu),
+        throttled: sender.throttled.max(outcome.receiver.throttled),
+        retransmitted: sender.retransmitted as f64 / sent as f64,
+    }
+}
+
+/// Returns the facts of the last whole window of the sender's looks.
+fn facts(outcome: &Outcome) -> Option<Facts> {
+    let (mut watch, mut last) = (Watch::default(), None);
+    let began = Instant::now();
+    for look in &outcome.sender.looks {
+        let sink = look.sample();
+        let looks = Looks { source: Default::default(), sink, carried: sink.acked_bytes };
+        let response = || LossResponse::of(&outcome.sender.congestion);
+        last = watch.look(began + look.time(), &looks, response).or(last);
+    }
+    last
+}
+
+/// Returns the bytes that were sent from the first of `looks` to the last, and those of them that were lost.
+fn lost_of(looks: &[Look]) -> (u64, u64) {
+    let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return (0, 0) };
+    let again = last.retransmitted.saturating_sub(first.retransmitted);
+    // Those that the receiver had already were sent again for nothing.
+    let needless = u64::from(last.duplicates.saturating_sub(first.duplicates)) * u64::from(last.mss);
+    (last.acked.saturating_sub(first.acked) + again, again.saturating_sub(needless))
+}
+
+/// Returns the looks after the start of a run: its last two thirds.
+fn steady(looks: &[Look]) -> &[Look] {
+    let end = looks.last().map_or(0, |look| look.at);
+    let from = looks.iter().position(|look| look.at >= end / 3).unwrap_or_default();
+    &looks[from..]
+}
+
+/// Bytes that may have arrived at this host, and been acknowledged, before a program had read them at the end of a run.
+const UNREAD: u64 = 64 << 20;
+/// Parts of a send buffer and of a receive buffer that hold payload: the kernel counts its own memory, too (ip-sysctl,
+/// tcp_adv_win_scale; 3.7 MB in flight of 4 MiB on Linux 6.18).
+const PAYLOAD_OF_SEND_BUFFER: f64 = 0.89;
+const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;

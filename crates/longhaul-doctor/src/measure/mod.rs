@@ -1,0 +1,176 @@
+//! `longhaul path`: measures a path, and says what limits it.
+//!
+//! Each file uses only those below it in this list:
+//!
+//! - `text`, `json`: the result, for people and for programs;
+//! - `course`: the steps of a measurement;
+//! - `measured`: what they have shown, and what follows from it;
+//! - `trains`: the rate of the line by datagrams;
+//! - `ladder`: the path MTU by datagrams;
+//! - `session`: the client's side of a measuring session.
+//!
+//! `longhaul_core::path::measured` decides what limits the path.
+
+mod course;
+mod json;
+mod ladder;
+mod measured;
+mod session;
+mod text;
+mod trains;
+
+use crate::path::read_rate;
+use crate::{say, show};
+use clap::Args;
+use course::{Course, Limits, chosen_mss};
+use longhaul_measure::answer::MAX_BYTES;
+use longhaul_units::{Bytes, Rate, show_duration};
+use measured::Measured;
+use session::{NoSession, Session};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// The flags of `longhaul path`.
+#[derive(Args, Clone, Debug)]
+pub struct Measure {
+    /// Far end: a relay's tunnel, or `longhaul responder`
+    to: String,
+    /// File with the key that the far end wants
+    ///
+    /// The key of its `[probe] key_file`, or of the responder's --key-file. 16 to 4096 bytes, which no other user may read.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Rate to send at most [default: no limit]
+    ///
+    /// It counts IP bytes. The result is then that of the limit, if the path carries more.
+    #[arg(long, value_name = "RATE", value_parser = read_rate, allow_hyphen_values = true)]
+    limit: Option<Rate>,
+    /// Bytes to send at most
+    ///
+    /// Of both directions together, 1MB to 100GB.
+    #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = bytes)]
+    max_bytes: Bytes,
+    /// Time to send
+    ///
+    /// Of both directions together, 5s to 150s. The steps share it. Round trips and the path MTU take some seconds more.
+    #[arg(long, value_name = "TIME", default_value = "40s", value_parser = seconds)]
+    seconds: Duration,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Write the JSON document to FILE, too
+    ///
+    /// `longhaul advise --from FILE` and others read it.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+impl Measure {
+    /// Runs the command.
+    pub fn run(self) -> ExitCode {
+        let addresses: Vec<SocketAddr> = match self.to.to_socket_addrs() {
+            Ok(found) => found.collect(),
+            Err(err) => return say::wrong(&format!("{}: {err}; write HOST:PORT, such as 10.20.20.20:6000", self.to)),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // A second one ends the process at once.
+            let registered = signal_hook::flag::register_conditional_default(signal, stop.clone())
+                .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
+            if let Err(err) = registered {
+                return say::failed(&format!("signals: {err}"));
+            }
+        }
+        match self.measure(&addresses, &stop) {
+            Ok(measured) => self.report(&measured),
+            Err(why) => say::failed(&why),
+        }
+    }
+
+    /// # Errors
+    /// There is no result: nobody answers, or the answerer refuses.
+    fn measure(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Measured, String> {
+        let limits = Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit };
+        let mut failed = format!("{} has no address", self.to);
+        for address in addresses {
+            match Session::open(*address, self.key_file.as_ref()) {
+                Ok(session) => {
+                    self.announce(*address);
+                    return Ok(Course::new(session, &self.to, *address, limits, stop).run());
+                }
+                Err(NoSession::Unreachable(why)) => failed = why,
+                Err(NoSession::Refused(why)) => return Err(why),
+                Err(NoSession::OneSided { why, connect }) => return Ok(self.one_sided(*address, why, connect)),
+            }
+        }
+        Err(failed)
+    }
+
+    /// Says what the measurement sends, before it starts.
+    fn announce(&self, address: SocketAddr) {
+        let rate = self.limit.map_or("as fast as the path allows".into(), |rate| format!("{rate} at most"));
+        say::note(format_args!(
+            "measuring the path to {address}: at most {} and {} of sending, {rate}; Ctrl-C ends it with what is known",
+            show::size(self.max_bytes),
+            show_duration(self.seconds)
+        ));
+    }
+
+    /// Returns what one end alone can tell.
+    fn one_sided(&self, address: SocketAddr, why: String, connect: Duration) -> Measured {
+        let connects = (1..CONNECTS).filter_map(|_| {
+            let began = std::time::Instant::now();
+            session::connect(address, None).ok().map(|_| began.elapsed())
+        });
+        Measured {
+            to: self.to.clone(),
+            address: Some(address),
+            connect,
+            idle: connects.chain([connect]).collect(),
+            mss: chosen_mss(address),
+            notes: vec![
+                why,
+                "one end alone measures the time of a connection and the MSS: for rate, loss, path MTU and what limits the path, run \
+                 `longhaul responder` on the far host"
+                    .into(),
+            ],
+            ..Measured::default()
+        }
+    }
+
+    fn report(&self, measured: &Measured) -> ExitCode {
+        let document = format!("{:#}\n", json::document(measured));
+        let printed = if self.json { say::print(&document) } else { say::print(&text::text(measured)) };
+        if let Some(file) = &self.save {
+            if let Err(err) = std::fs::write(file, &document) {
+                return say::failed(&format!("{} cannot be written: {err}", file.display()));
+            }
+        }
+        // A result that is only a part of one is still printed.
+        if measured.ended.is_some() { ExitCode::FAILURE } else { printed }
+    }
+}
+
+fn bytes(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse().map_err(|err| format!("{err}; write a size such as 1GB"))?;
+    match (1_000_000..=MAX_BYTES).contains(&bytes.0) {
+        true => Ok(bytes),
+        false => Err("write 1MB to 100GB".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as 40s"))?;
+    match (Duration::from_secs(5)..=Duration::from_secs(150)).contains(&time) {
+        true => Ok(time),
+        false => Err("write 5s to 150s".into()),
+    }
+}
+
+/// Connections that one end alone makes.
+const CONNECTS: u32 = 5;

@@ -1,0 +1,375 @@
+//! The client's side of a measuring session (docs/protocol.md).
+
+use longhaul_config::key_file;
+use longhaul_core::text::printable;
+use longhaul_core::wire::answer::{Frame, Frames};
+use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
+use longhaul_core::wire::probe;
+use longhaul_measure::answer::{GO, hex, unhex};
+use longhaul_measure::bulk;
+use longhaul_measure::message::{Admitted, Ask, Direction, Hello, Ran, Refused, Run, Tell, Train, Trained};
+use longhaul_measure::random;
+use longhaul_measure::talk::Talk;
+use longhaul_sys::tcp_info::TcpInfo;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A session with an answerer.
+pub(super) struct Session {
+    talk: Talk,
+    address: SocketAddr,
+    nonce: probe::Nonce,
+    /// Version of longhaul there.
+    pub(super) version: String,
+    /// Its limits.
+    pub(super) admitted: Admitted,
+    /// Time that the connection took.
+    pub(super) connect: Duration,
+    /// Time at which the answerer ends it.
+    pub(super) until: Instant,
+}
+
+/// Why there is no session.
+#[derive(Debug)]
+pub(super) enum NoSession {
+    /// Nobody answers at the address.
+    Unreachable(String),
+    /// Somebody answers who does not measure. One end alone still tells something.
+    OneSided {
+        /// Why, in words.
+        why: String,
+        /// Time that the connection took.
+        connect: Duration,
+    },
+    /// The answerer refuses, and says why.
+    Refused(String),
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    /// What was asked for.
+    pub(super) run: Run,
+    /// Largest payload of a segment that this run could use; `None`: what the hosts chose.
+    pub(super) mss: Option<u32>,
+    /// Payload bytes that had arrived, by the time since the run began. For a run up, those that were acknowledged.
+    pub(super) series: Vec<(Duration, u64)>,
+    /// Result of the sender.
+    pub(super) sender: Ran,
+    /// Result of the receiver.
+    pub(super) receiver: Ran,
+}
+
+impl Session {
+    /// Connects, proves the key, and begins a session.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn open(address: SocketAddr, key_file: Option<&PathBuf>) -> Result<Session, NoSession> {
+        let began = Instant::now();
+        let stream = connect(address, Some(CONTROL_MSS)).map_err(|err| match err.kind() {
+            // It was accepted first.
+            ErrorKind::ConnectionReset => {
+                NoSession::OneSided { why: who_answers(address, &err, &[]), connect: began.elapsed() }
+            }
+            _ => NoSession::Unreachable(format!("{address}: {}", in_words(&err))),
+        })?;
+        let connect = began.elapsed();
+        let one_sided = |why: String| NoSession::OneSided { why, connect };
+        let nonce = random().map_err(|err| NoSession::Unreachable(err.to_string()))?;
+        let (mut talk, deadline) = (Talk::new(stream, MAX_TELL), Instant::now() + GREETING_TIME);
+        let preface = Preface { messages: MESSAGES, run: None, nonce };
+        // A peer that has reset the connection says why by what it sent before.
+        let _ = talk.send(&preface.bytes(), deadline);
+        talk.find(&GREETING, deadline).map_err(|(err, said)| one_sided(who_answers(address, &err, &said)))?;
+        let lost = |err: io::Error| one_sided(format!("the answerer at {address}: {}", in_words(&err)));
+        let Tell::Hello(hello) = talk.hear(deadline, || false).map_err(lost)? else {
+            return Err(one_sided(format!("the answerer at {address} begins with another message")));
+        };
+        if let Some(challenge) = &hello.challenge {
+            let proof = prove(challenge, &nonce, key_file).map_err(NoSession::Refused)?;
+            talk.tell(&Ask::Proof(proof), deadline).map_err(lost)?;
+        }
+        match talk.hear(deadline, || false).map_err(lost)? {
+            Tell::Admitted(admitted) => {
+                let Hello { version, .. } = hello;
+                let until = Instant::now() + Duration::from_secs_f64(admitted.max_seconds.clamp(1.0, 3600.0));
+                Ok(Session { talk, address, nonce, version, admitted, connect, until })
+            }
+            Tell::Refused(Refused { why, .. }) => {
+                Err(NoSession::Refused(format!("{address} refuses: {}", shown(&why))))
+            }
+            other => Err(one_sided(format!("the answerer at {address} says {other:?}"))),
+        }
+    }
+
+    /// Returns the nonce, which is in each datagram.
+    pub(super) fn nonce(&self) -> &probe::Nonce {
+        &self.nonce
+    }
+
+    /// Returns the address and port for datagrams, if there is one.
+    pub(super) fn datagrams(&self) -> Option<SocketAddr> {
+        self.admitted.datagram_port.map(|port| SocketAddr::new(self.address.ip(), port))
+    }
+
+    /// Returns the round trip of one small message.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub(super) fn echo(&mut self, number: u32) -> io::Result<Duration> {
+        let began = Instant::now();
+        match self.ask(&Ask::Echo(number))? {
+            Tell::Echo(same) if same == number => Ok(began.elapsed()),
+            _ => Err(ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Returns the smallest round trip that the kernel has seen on the control connection.
+    pub(super) fn kernel_rtt(&self) -> Option<Duration> {
+        let info = TcpInfo::of(self.talk.stream().as_fd()).ok()?;
+        Some(info.min_rtt).filter(|rtt| !rtt.is_zero())
+    }
+
+    /// Announces a train up.
+    ///
+    /// # Errors
+    /// The session is lost, or the answerer refuses the train.
+    pub(super) fn begin_train(&mut self, train: &Train) -> io::Result<()> {
+        match self.ask(&Ask::Train(train.clone()))? {
+            Tell::Ready(number) if number == train.number => Ok(()),
+            _ => Err(ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Lets the answerer send a train, and returns what it has sent.
+    ///
+    /// # Errors
+    /// As [`begin_train`](Session::begin_train).
+    pub(super) fn train_down(&mut self, train: &Train) -> io::Result<Trained> {
+        match self.ask(&Ask::Train(train.clone()))? {
+            Tell::Trained(trained) if trained.number == train.number => Ok(trained),
+            _ => Err(ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Returns what has arrived of the train up with this number, once no more of its `sent` datagrams come for `patience`.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub(super) fn arrived(&mut self, number: u32, sent: u64, patience: Duration) -> io::Result<Trained> {
+        let mut last = Trained::default();
+        loop {
+            thread::sleep(patience);
+            match self.ask(&Ask::Arrived(number))? {
+                Tell::Trained(trained) if trained.datagrams >= sent || trained == last => return Ok(trained),
+                Tell::Trained(trained) => last = trained,
+                _ => return Err(ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    fn ask(&mut self, ask: &Ask) -> io::Result<Tell> {
+        let deadline = Instant::now() + ECHO_TIME;
+        self.talk.tell(ask, deadline)?;
+        self.talk.hear(deadline, || false)
+    }
+
+    /// Makes a run whose segments have at most `mss` bytes. Returns what it has shown, and why the session was lost or the run refused,
+    /// if it was. Calls `each` with the bytes so far, ten times a second.
+    pub(super) fn run(
+        &mut self,
+        run: Run,
+        mss: Option<u32>,
+        stop: &AtomicBool,
+        each: impl FnMut(u64),
+    ) -> (Outcome, Option<String>) {
+        let mut outcome = Outcome { run, mss, ..Outcome::default() };
+        let lost = self.make(&mut outcome, stop, each).err();
+        (outcome, lost)
+    }
+
+    /// # Errors
+    /// The session is lost, or the answerer refuses the run.
+    fn make(&mut self, outcome: &mut Outcome, stop: &AtomicBool, each: impl FnMut(u64)) -> Result<(), String> {
+        const OTHER: &str = "the answerer says something else";
+        let (run, mss) = (outcome.run.clone(), outcome.mss);
+        match self.ask(&Ask::Run(run.clone())) {
+            Ok(Tell::Ready(number)) if number == run.number => {}
+            Ok(Tell::Refused(refused)) => return Err(shown(&refused.why)),
+            Ok(_) => return Err(OTHER.into()),
+            Err(err) => return Err(in_words(&err)),
+        }
+        let near = self.carry(&run, mss, stop, &mut outcome.series, each).map_err(|err| in_words(&err))?;
+        let (ours, theirs) = match run.direction {
+            Direction::Up => (&mut outcome.sender, &mut outcome.receiver),
+            Direction::Down => (&mut outcome.receiver, &mut outcome.sender),
+        };
+        *ours = near;
+        match self.talk.hear(Instant::now() + RESULT_TIME, || stop.load(Relaxed)) {
+            Ok(Tell::Ran(ran)) if ran.number == run.number => *theirs = ran,
+            Ok(_) => return Err(OTHER.into()),
+            Err(err) => return Err(in_words(&err)),
+        }
+        Ok(())
+    }
+
+    /// Opens the connections of a run and carries its bulk.
+    fn carry(
+        &self,
+        run: &Run,
+        mss: Option<u32>,
+        stop: &AtomicBool,
+        series: &mut Vec<(Duration, u64)>,
+        mut each: impl FnMut(u64),
+    ) -> io::Result<Ran> {
+        let streams: io::Result<Vec<TcpStream>> = (0..run.connections).map(|_| self.connection(run, mss)).collect();
+        let streams = streams?;
+        let counts: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(0)).collect();
+        let began = Instant::now();
+        let mut near = Ran { number: run.number, ..Ran::default() };
+        thread::scope(|scope| {
+            let carrying: Vec<_> = streams
+                .iter()
+                .zip(&counts)
+                .map(|(stream, count)| scope.spawn(move || carry_one(stream, run, stop, count)))
+                .collect();
+            while !carrying.iter().all(thread::ScopedJoinHandle::is_finished) {
+                thread::sleep(BETWEEN_SAMPLES);
+                let bytes = counts.iter().map(|count| count.load(Relaxed)).sum();
+                series.push((began.elapsed(), bytes));
+                each(bytes);
+            }
+            for one in carrying {
+                near.add(one.join().unwrap_or_default());
+            }
+        });
+        Ok(near)
+    }
+
+    /// Opens a connection of `run`.
+    fn connection(&self, run: &Run, mss: Option<u32>) -> io::Result<TcpStream> {
+        let mut stream = connect(self.address, mss)?;
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(ECHO_TIME))?;
+        stream.write_all(&Preface { messages: MESSAGES, run: Some(run.number), nonce: self.nonce }.bytes())?;
+        if run.direction == Direction::Up {
+            let mut go = [0; GO.len()];
+            // The bytes of a server that speaks first would come before it.
+            while go != *GO {
+                stream.read_exact(&mut go)?;
+            }
+            bulk::prepare(&stream, run)?;
+        }
+        stream.set_nonblocking(true)?;
+        Ok(stream)
+    }
+}
+
+fn carry_one(stream: &TcpStream, run: &Run, stop: &AtomicBool, count: &AtomicU64) -> Ran {
+    match run.direction {
+        Direction::Up => bulk::send(stream, run, stop, |look| count.store(look.acked.saturating_sub(1), Relaxed)),
+        Direction::Down => bulk::receive(stream, run, stop, |bytes| {
+            count.fetch_add(bytes, Relaxed);
+        }),
+    }
+}
+
+/// Connects to `address`. With `mss`, neither end sends larger segments (tcp(7) TCP_MAXSEG). The socket is O_NONBLOCK.
+pub(super) fn connect(address: SocketAddr, mss: Option<u32>) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(mss) = mss {
+        socket.set_tcp_mss(mss)?;
+    }
+    socket.connect_timeout(&address.into(), CONNECT_TIME)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn prove(challenge: &str, nonce: &probe::Nonce, file: Option<&PathBuf>) -> Result<String, String> {
+    let file =
+        file.ok_or("the answerer wants a key: pass --key-file FILE, the key of its `[probe] key_file` or --key-file")?;
+    let key = key_file::load(file).map_err(|why| why.to_string())?;
+    let random = unhex(challenge).ok_or("the answerer's challenge is none")?;
+    Ok(hex(&key.prove_session(nonce, &random)))
+}
+
+/// Says who answers at `address` if it is no answerer: what it `said`, or whether it is an older longhaul.
+fn who_answers(address: SocketAddr, err: &io::Error, said: &[u8]) -> String {
+    let line = String::from_utf8_lossy(said);
+    let line = shown(line.lines().next().unwrap_or_default().trim());
+    if line.starts_with("SSH-") {
+        return format!("an SSH server answers at {address} ({line}), and no longhaul");
+    }
+    if !line.is_empty() {
+        return format!("another server answers at {address} ({line}), and no longhaul");
+    }
+    match older(address) {
+        Some(version) => format!(
+            "longhaul {version} at {address} is too old to measure: update it, or run `longhaul responder` there"
+        ),
+        None => match err.kind() {
+            ErrorKind::TimedOut => format!("{address} accepts connections, but does not answer: it is no longhaul"),
+            _ => format!(
+                "{address} ended the connection without an answer: it is no longhaul, an older one, or its `allow` does not contain \
+                 this host"
+            ),
+        },
+    }
+}
+
+/// Returns the version of a longhaul at `address` that answers probes.
+fn older(address: SocketAddr) -> Option<String> {
+    let mut stream = connect(address, None).ok()?;
+    stream.set_nonblocking(false).ok()?;
+    stream.set_read_timeout(Some(ECHO_TIME)).ok()?;
+    let nonce = random().ok()?;
+    stream.write_all(&probe::Preface { hops: 0, echo_bytes: 0, nonce }.bytes()).ok()?;
+    let (mut frames, mut buffer) = (Frames::default(), [0; 1024]);
+    let deadline = Instant::now() + ECHO_TIME;
+    while Instant::now() < deadline {
+        let got = stream.read(&mut buffer).ok().filter(|got| *got > 0)?;
+        for byte in &buffer[..got] {
+            if let Ok(Some(Frame::Report(report))) = frames.take(*byte) {
+                return Some(shown(&report.version));
+            }
+        }
+    }
+    None
+}
+
+/// Returns a text of the peer without what cannot be printed.
+fn shown(text: &str) -> String {
+    printable(text).collect()
+}
+
+/// Says what happened to a connection.
+pub(super) fn in_words(err: &io::Error) -> String {
+    match err.kind() {
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => "no answer in time".into(),
+        ErrorKind::UnexpectedEof => "it ended the session".into(),
+        ErrorKind::Interrupted => "interrupted".into(),
+        ErrorKind::ConnectionRefused => "nobody listens there".into(),
+        _ => err.to_string(),
+    }
+}
+
+/// MSS of the control connection: each path carries so much (RFC 9293, 3.7.1).
+const CONTROL_MSS: u32 = 536;
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// Time until the greeting: a relay may wait for its own dial first.
+const GREETING_TIME: Duration = Duration::from_secs(15);
+/// Time for the answer to a small message.
+const ECHO_TIME: Duration = Duration::from_secs(10);
+/// Time for the result of a run: the answerer waits for its connections.
+const RESULT_TIME: Duration = Duration::from_secs(13);
+const BETWEEN_SAMPLES: Duration = Duration::from_millis(100);
+/// Length of an answerer's message at most: the looks of a run.
+const MAX_TELL: usize = 4 << 20;

@@ -1,0 +1,128 @@
+//! Finds the rate of the line by trains of datagrams, each four times as fast as the one before: from that rate on, they arrive no
+//! faster. A train answers to no loss and knows no window, so it shows the line where each connection is held back.
+
+use super::ladder::Datagrams;
+use super::session::Session;
+use longhaul_measure::datagram::send_train;
+use longhaul_measure::message::{Direction, Train, Trained};
+use longhaul_units::Rate;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// What the trains in one direction have shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Line {
+    /// The trains: the rate at which each was sent and at which its second half arrived, in bits of IP packets, and the share that
+    /// was lost.
+    pub(super) trains: Vec<(Rate, Rate, f64)>,
+    /// The rate of the line, in bits of IP packets. `None`: no train was fast enough, or none arrived.
+    pub(super) rate: Option<Rate>,
+    /// Payload bytes that were sent.
+    pub(super) bytes: u64,
+}
+
+/// Sends trains of IP packets of `packet` bytes in `direction`, of at most `max_bytes` together and at most at `limit`.
+///
+/// # Errors
+/// The session is lost.
+pub(super) fn find_line(
+    session: &mut Session,
+    datagrams: &Datagrams,
+    direction: Direction,
+    packet: u32,
+    (max_bytes, limit): (u64, Option<Rate>),
+    stop: &AtomicBool,
+) -> io::Result<Line> {
+    let mut line = Line::default();
+    let size = packet - datagrams.headers;
+    let per_byte = 8.0 * f64::from(packet) / f64::from(size);
+    for nth in 0..MAX_TRAINS {
+        let wanted = FIRST_RATE * FASTER.powi(nth);
+        let asked = limit.map_or(wanted, |limit| wanted.min(limit.0 as f64));
+        let train = Train {
+            number: nth as u32 + 1 + MAX_TRAINS as u32 * direction as u32,
+            direction,
+            rate: (asked / per_byte) as u64,
+            size: size as u16,
+            seconds: SECONDS,
+        };
+        if stop.load(Relaxed) || line.bytes + train.bytes() > max_bytes {
+            break;
+        }
+        let (sent, arrived) = one(session, datagrams, &train)?;
+        line.bytes += sent.datagrams * u64::from(train.size);
+        if sent.datagrams == 0 || arrived.datagrams < LEAST {
+            break;
+        }
+        let out = sent.datagrams as f64 * f64::from(size) * per_byte / (sent.micros.max(1) as f64 / 1e6);
+        let came = rate_of(&arrived, per_byte);
+        let lost = 1.0 - (arrived.datagrams as f64 / sent.datagrams as f64).min(1.0);
+        line.trains.push((Rate(out as u64), Rate(came as u64), lost));
+        if came < SLOWER * out {
+            line.rate = Some(line.median_of(Rate(came as u64), session, datagrams, &train)?);
+        }
+        // Also where this host cannot send faster.
+        if line.rate.is_some() || out < 0.5 * asked || asked < wanted {
+            break;
+        }
+    }
+    Ok(line)
+}
+
+impl Line {
+    /// Returns the median of the rate `came` and of two more trains like `train`: a host that is busy reads late.
+    fn median_of(
+        &mut self,
+        came: Rate,
+        session: &mut Session,
+        datagrams: &Datagrams,
+        train: &Train,
+    ) -> io::Result<Rate> {
+        let mut rates = vec![came];
+        for again in 1..=2 {
+            let train = Train { number: train.number + 2 * MAX_TRAINS as u32 * again, ..train.clone() };
+            let (sent, arrived) = one(session, datagrams, &train)?;
+            self.bytes += sent.datagrams * u64::from(train.size);
+            rates.push(Rate(rate_of(&arrived, 8.0 * per_payload(&train, datagrams)) as u64));
+        }
+        rates.sort_unstable();
+        Ok(rates[1])
+    }
+}
+
+/// Returns the bytes of IP packets for each byte of payload.
+fn per_payload(train: &Train, datagrams: &Datagrams) -> f64 {
+    f64::from(u32::from(train.size) + datagrams.headers) / f64::from(train.size)
+}
+
+/// Returns the rate of the second half of what arrived, with so many bits for each byte of payload.
+fn rate_of(arrived: &Trained, per_byte: f64) -> f64 {
+    arrived.half_bytes as f64 * per_byte / (arrived.half_micros.max(1) as f64 / 1e6)
+}
+
+/// Sends one train. Returns what was sent and what arrived.
+fn one(session: &mut Session, datagrams: &Datagrams, train: &Train) -> io::Result<(Trained, Trained)> {
+    match train.direction {
+        Direction::Up => {
+            session.begin_train(train)?;
+            let (sent, time) = send_train(&datagrams.socket, datagrams.to, datagrams.nonce, train)?;
+            let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+            let sent = Trained { number: train.number, datagrams: sent, micros, ..Trained::default() };
+            let arrived = session.arrived(train.number, sent.datagrams, datagrams.patience / 2)?;
+            Ok((sent, arrived))
+        }
+        Direction::Down => datagrams.count(train, || session.train_down(train)),
+    }
+}
+
+/// Rate of the first train in bit/s, and how much faster each is than the one before.
+const FIRST_RATE: f64 = 4e6;
+const FASTER: f64 = 4.0;
+/// Trains of a direction at most: the last one has 16 Gbit/s.
+const MAX_TRAINS: i32 = 7;
+/// Length of a train in seconds. The second half counts, so a burst that a policer lets pass does not.
+const SECONDS: f64 = 0.2;
+/// Part of the rate of sending below which a train arrives more slowly than it was sent.
+const SLOWER: f64 = 0.93;
+/// Datagrams of a train that must arrive, so that their rate means something.
+const LEAST: u64 = 8;

@@ -1,0 +1,194 @@
+//! `longhaul responder`: answers `longhaul path` on a host without tunnels.
+//!
+//! One thread accepts connections and waits for their prefaces. A connection whose preface has come gets a thread of its own. While
+//! the preface is missing, a connection is one descriptor and no thread, and the oldest of too many gives way. So clients that connect
+//! and say nothing keep nobody out.
+
+use crate::say;
+use clap::Args;
+use longhaul_config::{key_file, value};
+use longhaul_core::opening::{Asks, Found, MAX_PREFACE_BYTES, Opening, PrefaceKind};
+use longhaul_core::wire::measure::Preface;
+use longhaul_core::wire::proof::Key;
+use longhaul_measure::answer::{Answerer, Entry};
+use longhaul_sys::poll;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The flags of `longhaul responder`.
+#[derive(Args, Clone, Debug)]
+pub struct Responder {
+    /// Address and port to listen on
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = value::listen)]
+    listen: SocketAddr,
+    /// Clients that may measure [default: everyone]
+    ///
+    /// A network such as 10.10.10.0/24, or an address. Repeat the flag for several. Everyone else is reset.
+    #[arg(long, value_name = "CIDR", value_parser = value::network)]
+    allow: Vec<ipnet::IpNet>,
+    /// File with a key that clients must prove
+    ///
+    /// 16 to 4096 bytes, which no other user may read. `longhaul path --key-file` has the same.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+impl Responder {
+    /// Runs the command until a signal ends it.
+    pub fn run(self) -> ExitCode {
+        let key = match self.key_file.as_deref().map(key_file::load).transpose() {
+            Ok(key) => key.map(Arc::new),
+            Err(why) => return say::wrong(&why.to_string()),
+        };
+        let listener = match listen(self.listen) {
+            Ok(listener) => listener,
+            Err(err) => return say::failed(&format!("cannot listen on {}: {err}", self.listen)),
+        };
+        say::note(format_args!("answering measurements on {}", self.listen));
+        if self.allow.is_empty() && key.is_none() && !self.listen.ip().is_loopback() {
+            say::note("warning: everyone who reaches the port may measure; add --allow CIDR or --key-file FILE");
+        }
+        let hall = Hall { listener, allow: self.allow, key, answerer: Arc::default(), served: Arc::default() };
+        say::failed(&format!("poll: {}", hall.serve()))
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Where connections wait for their prefaces.
+struct Hall {
+    listener: TcpListener,
+    allow: Vec<ipnet::IpNet>,
+    key: Option<Arc<Key>>,
+    answerer: Arc<Answerer>,
+    /// Number of connections that have a thread.
+    served: Arc<AtomicUsize>,
+}
+
+/// A connection whose preface is missing.
+struct Guest {
+    stream: TcpStream,
+    peer: SocketAddr,
+    opening: Opening,
+    since: Instant,
+}
+
+impl Hall {
+    /// Serves until poll(2) fails. Returns its error.
+    fn serve(&self) -> io::Error {
+        let mut guests: VecDeque<Guest> = VecDeque::new();
+        loop {
+            let sockets: Vec<_> =
+                [self.listener.as_fd()].into_iter().chain(guests.iter().map(|guest| guest.stream.as_fd())).collect();
+            let ready = match poll::readable(&sockets, LOOK_AROUND) {
+                Ok(ready) => ready,
+                Err(err) => return err,
+            };
+            let mut index = 0;
+            guests.retain_mut(|guest| {
+                index += 1;
+                !ready[index] && guest.since.elapsed() < PREFACE_TIME || self.is_left(guest)
+            });
+            if ready[0] {
+                self.admit(&mut guests);
+            }
+        }
+    }
+
+    /// Accepts the connections that wait.
+    fn admit(&self, guests: &mut VecDeque<Guest>) {
+        for _ in 0..MAX_GUESTS {
+            let (stream, peer) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(err) if err.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // EMFILE and the like: whoever waits longest gives way.
+                    guests.pop_front();
+                    thread::sleep(PAUSE);
+                    return;
+                }
+            };
+            // Dropping the stream resets it.
+            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+            if !self.allows(peer.ip()) || stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if guests.len() >= MAX_GUESTS {
+                guests.pop_front();
+            }
+            let since = Instant::now();
+            guests.push_back(Guest { stream, peer, opening: Opening::new(Asks::Flow, since), since });
+        }
+    }
+
+    /// Whether the preface of `guest` is still missing. If it is there, serves the connection. Anything else resets it.
+    fn is_left(&self, guest: &mut Guest) -> bool {
+        let mut bytes = [0; MAX_PREFACE_BYTES];
+        let got = match guest.stream.peek(&mut bytes) {
+            Ok(got) => got,
+            Err(err) if err.kind() == ErrorKind::WouldBlock => return guest.since.elapsed() < PREFACE_TIME,
+            Err(_) => return false,
+        };
+        match guest.opening.look(&bytes[..got], got == 0, Instant::now()) {
+            None => guest.since.elapsed() < PREFACE_TIME,
+            Some(Found::Preface(PrefaceKind::Measure(preface))) => {
+                self.begin(guest, preface);
+                false
+            }
+            Some(_) => false,
+        }
+    }
+
+    fn begin(&self, guest: &Guest, preface: Preface) {
+        let Ok(mut stream) = guest.stream.try_clone() else { return };
+        if self.served.load(Relaxed) >= MAX_SERVED || stream.read(&mut [0; MAX_PREFACE_BYTES]).is_err() {
+            return;
+        }
+        let entry = self.key.clone().map_or(Entry::Open, Entry::Key);
+        let (answerer, served, peer, is_control) =
+            (self.answerer.clone(), self.served.clone(), guest.peer, preface.run.is_none());
+        served.fetch_add(1, Relaxed);
+        let serving = move || {
+            let ended = answerer.serve(stream, &preface, &entry);
+            served.fetch_sub(1, Relaxed);
+            match ended {
+                Ok(None) if is_control => say::note(format_args!("measured with {peer}")),
+                Ok(Some(why)) if is_control => say::note(format_args!("refused {peer}: {why}")),
+                Err(err) if is_control => say::note(format_args!("the session with {peer} broke: {err}")),
+                _ => {}
+            }
+        };
+        if thread::Builder::new().name("session".into()).spawn(serving).is_err() {
+            self.served.fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn allows(&self, peer: IpAddr) -> bool {
+        self.allow.is_empty() || self.allow.iter().any(|network| network.contains(&peer.to_canonical()))
+    }
+}
+
+/// Connections without a preface at most, and the time that each has for it.
+const MAX_GUESTS: usize = 256;
+const PREFACE_TIME: Duration = Duration::from_secs(10);
+/// Connections with a thread at most: those of one session, and refusals.
+const MAX_SERVED: usize = 96;
+const LOOK_AROUND: Duration = Duration::from_millis(500);
+/// Pause after an error of accept(2).
+const PAUSE: Duration = Duration::from_millis(50);

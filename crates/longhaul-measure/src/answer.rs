@@ -1,0 +1,372 @@
+//! The side that answers: one session at a time, for a relay or for `longhaul responder`.
+//!
+//! The caller accepts connections, reads each preface, and hands the connection over. [`Answerer::serve`] then blocks until it has
+//! ended. The answerer bounds what a session may send and how long it lasts, whatever the client asks for.
+
+use crate::datagram::Tally;
+use crate::message::{Admitted, Ask, Buffers, Direction, Hello, Ran, Refused, Run, Tell, Train, Trained};
+use crate::talk::Talk;
+use crate::{bulk, datagram, random};
+use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
+use longhaul_core::wire::probe::Nonce;
+use longhaul_core::wire::proof::Key;
+use longhaul_sys::sockopt;
+use socket2::SockRef;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Answers measuring sessions.
+#[derive(Debug, Default)]
+pub struct Answerer {
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+/// The socket for datagrams, and the count of a train.
+type Datagrams = (Arc<UdpSocket>, Arc<Mutex<Tally>>);
+
+/// Who may begin a session.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// This client, without a proof.
+    Open,
+    /// Whoever proves this key.
+    Key(Arc<Key>),
+    /// Not this client, because of this.
+    Closed(&'static str),
+}
+
+/// The session that goes on.
+#[derive(Debug)]
+struct Session {
+    nonce: Nonce,
+    peer: SocketAddr,
+    until: Instant,
+    is_over: AtomicBool,
+    runs: Mutex<HashMap<u32, Gathered>>,
+    /// Notified when a connection of a run has ended.
+    changed: Condvar,
+}
+
+/// A run, and the results of the connections that have ended.
+#[derive(Debug)]
+struct Gathered {
+    run: Run,
+    /// Connections that may still come.
+    expected: u32,
+    ended: u32,
+    ran: Ran,
+}
+
+impl Answerer {
+    /// Serves a connection that began with `preface`, which was read, until it has ended. Returns why it was refused, if it was.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn serve(&self, stream: TcpStream, preface: &Preface, entry: &Entry) -> io::Result<Option<String>> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let peer = stream.peer_addr()?;
+        match preface.run {
+            Some(number) => Ok(self.serve_run(&stream, preface, number, peer)),
+            None => self.serve_control(stream, preface, peer, entry),
+        }
+    }
+
+    /// Whether a session with a client at `address` goes on.
+    pub fn is_busy_with(&self, address: IpAddr) -> bool {
+        lock(&self.session).as_ref().is_some_and(|session| session.peer.ip() == address)
+    }
+
+    fn serve_control(
+        &self,
+        stream: TcpStream,
+        preface: &Preface,
+        peer: SocketAddr,
+        entry: &Entry,
+    ) -> io::Result<Option<String>> {
+        let mut talk = Talk::new(stream, MAX_ASK);
+        let deadline = Instant::now() + HELLO_TIME;
+        talk.send(&GREETING, deadline)?;
+        let challenge = random::<32>()?;
+        let wanted = matches!(entry, Entry::Key(_)).then(|| hex(&challenge));
+        let version = env!("CARGO_PKG_VERSION").into();
+        talk.tell(&Tell::Hello(Hello { version, messages: MESSAGES, challenge: wanted }), deadline)?;
+        let refusal = match entry {
+            _ if preface.messages > MESSAGES => Some(format!("it speaks version {MESSAGES} of the messages")),
+            Entry::Open => None,
+            Entry::Closed(why) => Some((*why).to_string()),
+            Entry::Key(key) => match talk.hear(deadline, || false)? {
+                Ask::Proof(proof) if proves(key, &proof, preface, &challenge) => None,
+                _ => Some("it refuses the key: is the key file the same there?".into()),
+            },
+        };
+        let begun = refusal.map_or_else(|| self.begin(preface.nonce, peer), |why| Err(Refused { is_busy: false, why }));
+        let session = match begun {
+            Ok(session) => session,
+            Err(refused) => {
+                talk.tell(&Tell::Refused(refused.clone()), deadline)?;
+                farewell(&talk);
+                return Ok(Some(refused.why));
+            }
+        };
+        let _ended = EndOfSession(self, &session);
+        session.converse(&mut talk)?;
+        Ok(None)
+    }
+
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// Another one goes on.
+    fn begin(&self, nonce: Nonce, peer: SocketAddr) -> Result<Arc<Session>, Refused> {
+        let mut current = lock(&self.session);
+        if let Some(other) = &*current {
+            let why = format!("it measures with {} at the moment; try again in a minute", other.peer.ip());
+            return Err(Refused { is_busy: true, why });
+        }
+        let session = Arc::new(Session {
+            nonce,
+            peer,
+            until: Instant::now() + MAX_TIME,
+            is_over: AtomicBool::new(false),
+            runs: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        *current = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Serves a connection of the run `number`. Returns why it was refused, if it was.
+    fn serve_run(&self, stream: &TcpStream, preface: &Preface, number: u32, peer: SocketAddr) -> Option<String> {
+        let session = lock(&self.session).clone();
+        let session = session.filter(|session| session.nonce == preface.nonce && session.peer.ip() == peer.ip());
+        let run = session.as_ref().and_then(|session| session.expect(number));
+        let (Some(session), Some(run)) = (session, run) else {
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+            return Some("a connection of no run that goes on".into());
+        };
+        session.ended(number, session.carry(stream, &run));
+        None
+    }
+}
+
+/// Ends the session when it is dropped.
+struct EndOfSession<'a>(&'a Answerer, &'a Arc<Session>);
+
+impl Drop for EndOfSession<'_> {
+    fn drop(&mut self) {
+        self.1.is_over.store(true, Relaxed);
+        *lock(&self.0.session) = None;
+    }
+}
+
+impl Session {
+    fn converse(self: &Arc<Session>, talk: &mut Talk) -> io::Result<()> {
+        let datagrams = self.open_datagrams(talk.stream());
+        let here = datagrams.as_ref().and_then(|(socket, _)| socket.local_addr().ok());
+        let datagram_port = here.map(|here| here.port());
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
+        let admitted = Admitted {
+            name,
+            datagram_port,
+            max_seconds: MAX_TIME.as_secs_f64(),
+            max_bytes: MAX_BYTES,
+            congestion: congestion_controls(),
+            buffers: Buffers::here(),
+        };
+        talk.tell(&Tell::Admitted(admitted), self.until)?;
+        let mut bytes_left = MAX_BYTES;
+        loop {
+            let ask = match talk.hear(self.until, || false) {
+                Ok(ask) => ask,
+                Err(err) if err.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+                Err(err) => return Err(err),
+            };
+            match ask {
+                Ask::Echo(number) => talk.tell(&Tell::Echo(number), self.until)?,
+                Ask::Run(run) if !run.is_valid() || run.max_bytes > bytes_left => {
+                    let why = "it allows no such run: too long, too many connections or bytes".into();
+                    talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;
+                }
+                Ask::Run(run) => {
+                    bytes_left -= run.max_bytes;
+                    let ran = self.gather(run, talk)?;
+                    talk.tell(&Tell::Ran(ran), self.until)?;
+                }
+                Ask::Train(train) if !train.is_valid() || train.bytes() > bytes_left || datagrams.is_none() => {
+                    let why = "it allows no such train".into();
+                    talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;
+                }
+                Ask::Train(train) => {
+                    bytes_left -= train.bytes();
+                    let told = datagrams.as_ref().map_or(Tell::Ready(0), |datagrams| self.train(datagrams, &train));
+                    talk.tell(&told, self.until)?;
+                }
+                Ask::Arrived(number) => {
+                    let trained = datagrams.as_ref().map(|(_, tally)| lock(tally).trained()).unwrap_or_default();
+                    let is_same = trained.number == number;
+                    talk.tell(&Tell::Trained(if is_same { trained } else { Trained::default() }), self.until)?;
+                }
+                Ask::Proof(_) => return Err(ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    /// Answers datagrams at the address of `stream` until the session is over. Returns their socket, and the count of a train.
+    fn open_datagrams(self: &Arc<Session>, stream: &TcpStream) -> Option<Datagrams> {
+        let here = stream.local_addr().ok()?;
+        // The same port as TCP's, which a firewall may let through.
+        let socket = datagram::open(here).or_else(|_| datagram::open((here.ip(), 0).into())).ok()?;
+        let datagrams: Datagrams = (Arc::new(socket), Arc::default());
+        let (session, (socket, tally)) = (self.clone(), datagrams.clone());
+        let answering = move || {
+            datagram::answer(&socket, &session.nonce, session.peer.ip(), &tally, || session.is_over.load(Relaxed))
+        };
+        thread::Builder::new().name("datagrams".into()).spawn(answering).ok()?;
+        Some(datagrams)
+    }
+
+    /// Sends a train down, or begins to count one up.
+    fn train(&self, (socket, tally): &Datagrams, train: &Train) -> Tell {
+        let client = {
+            let mut tally = lock(tally);
+            tally.begin(train.number);
+            tally.client
+        };
+        if train.direction == Direction::Up {
+            return Tell::Ready(train.number);
+        }
+        let sent = client.and_then(|client| datagram::send_train(socket, client, self.nonce, train).ok());
+        let (datagrams, time) = sent.unwrap_or_default();
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Tell::Trained(Trained { number: train.number, datagrams, micros, ..Trained::default() })
+    }
+
+    /// Announces `run`, waits until its connections have ended, and returns the result.
+    fn gather(&self, run: Run, talk: &mut Talk) -> io::Result<Ran> {
+        let (number, connections) = (run.number, run.connections);
+        let until = Instant::now() + Duration::from_secs_f64(run.seconds) + RUN_GRACE;
+        let gathered = Gathered { expected: connections, ended: 0, ran: Ran { number, ..Ran::default() }, run };
+        lock(&self.runs).insert(number, gathered);
+        talk.tell(&Tell::Ready(number), self.until)?;
+        let mut runs = lock(&self.runs);
+        loop {
+            let now = Instant::now();
+            let is_done = runs.get(&number).is_none_or(|gathered| gathered.ended >= connections);
+            if is_done || now >= until.min(self.until) || is_closed(talk.stream()) {
+                return Ok(runs.remove(&number).map(|gathered| gathered.ran).unwrap_or_default());
+            }
+            // So often, whether the client has gone.
+            runs = self.changed.wait_timeout(runs, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Takes one of the connections that the run `number` expects. Returns the run.
+    fn expect(&self, number: u32) -> Option<Run> {
+        let mut runs = lock(&self.runs);
+        let gathered = runs.get_mut(&number)?;
+        gathered.expected = gathered.expected.checked_sub(1)?;
+        Some(gathered.run.clone())
+    }
+
+    fn ended(&self, number: u32, ran: Ran) {
+        if let Some(gathered) = lock(&self.runs).get_mut(&number) {
+            gathered.ended += 1;
+            gathered.ran.add(ran);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Carries the bulk of one connection.
+    fn carry(&self, stream: &TcpStream, run: &Run) -> Ran {
+        let none = Ran { number: run.number, ..Ran::default() };
+        if run.direction == Direction::Down {
+            return match bulk::prepare(stream, run) {
+                Ok(()) => bulk::send(stream, run, &self.is_over, |_| ()),
+                Err(_) => none,
+            };
+        }
+        // The client sends when it knows that this end reads.
+        match { stream }.write_all(GO) {
+            Ok(()) => bulk::receive(stream, run, &self.is_over, |_| ()),
+            Err(_) => none,
+        }
+    }
+}
+
+/// What the answerer sends on a connection of a run up when it is ready to read.
+pub const GO: &[u8; 1] = b"g";
+
+/// Returns the congestion controls that the kernel offers and allows, the default first.
+pub fn congestion_controls() -> Vec<String> {
+    let words = |text: Option<String>| -> Vec<String> {
+        text.unwrap_or_default().split_whitespace().map(str::to_string).collect()
+    };
+    let offered = words(sockopt::available_congestion_controls());
+    let allowed = words(sockopt::allowed_congestion_controls());
+    let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
+    let mut controls = vec![default.trim().to_string()];
+    controls.extend(offered.into_iter().filter(|name| allowed.contains(name) && name != default.trim()));
+    controls.retain(|name| !name.is_empty());
+    controls
+}
+
+fn proves(key: &Key, proof: &str, preface: &Preface, challenge: &[u8; 32]) -> bool {
+    unhex(proof).is_some_and(|mac| key.proves_session(&mac, &preface.nonce, challenge))
+}
+
+/// Returns `bytes` as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Returns the bytes of 64 hexadecimal digits.
+pub fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Whether the client has ended the control connection.
+fn is_closed(stream: &TcpStream) -> bool {
+    match stream.peek(&mut [0]) {
+        Ok(got) => got == 0,
+        Err(err) => err.kind() != ErrorKind::WouldBlock,
+    }
+}
+
+/// Ends the connection with FIN, behind the last message.
+fn farewell(talk: &Talk) {
+    let _ = SockRef::from(talk.stream()).set_linger(None);
+    let _ = talk.stream().shutdown(Shutdown::Write);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Length of a session at most: a client with the defaults needs 60 s.
+const MAX_TIME: Duration = Duration::from_secs(180);
+/// Payload bytes of all runs of a session together at most.
+pub const MAX_BYTES: u64 = 100_000_000_000;
+/// Time until the session begins: some round trips of any path.
+const HELLO_TIME: Duration = Duration::from_secs(15);
+/// Time after the end of a run for its connections to come and to end.
+const RUN_GRACE: Duration = Duration::from_secs(10);
+const LOOK_AROUND: Duration = Duration::from_millis(200);
+/// Length of a client's message at most.
+const MAX_ASK: usize = 4096;
