@@ -2,8 +2,11 @@
 
 use longhaul_core::closing;
 use longhaul_core::path::Sample;
+use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
 use longhaul_core::silence::LegLook;
+use longhaul_sys::limits;
 use longhaul_sys::tcp_info::{State, TcpInfo};
+use std::sync::OnceLock;
 
 /// Returns the fields of `info` that decisions need, with their units.
 pub(crate) fn sample(info: &TcpInfo) -> Sample {
@@ -20,12 +23,14 @@ pub(crate) fn sample(info: &TcpInfo) -> Sample {
         duplicates: info.dsack_dups,
         reorderings: info.reorderings,
         timeouts: info.backoff,
+        receive_rtt: info.rcv_rtt,
         received_bytes: info.bytes_received,
         received_segments: info.segments_received,
         since_received: info.last_data_received,
         unsent_bytes: info.notsent_bytes.into(),
         is_blocked: false,
         peer_window: info.snd_wnd.into(),
+        max_peer_window: max_window(info.snd_wscale),
         pacing_rate: info.pacing_rate,
         max_pacing_rate: info.max_pacing_rate,
         delivery_rate: info.delivery_rate,
@@ -34,6 +39,15 @@ pub(crate) fn sample(info: &TcpInfo) -> Sample {
         limited_by_peer: info.rwnd_limited,
         limited_by_send_buffer: info.sndbuf_limited,
     }
+}
+
+/// Returns the largest window that a peer with this scale can offer. 0 if it has none because this kernel offers none (tcp(7),
+/// tcp_window_scaling).
+fn max_window(scale: Option<u8>) -> u64 {
+    static WE_SCALE: OnceLock<bool> = OnceLock::new();
+    let we_scale =
+        || *WE_SCALE.get_or_init(|| limits::sysctl("net/ipv4/tcp_window_scaling").is_none_or(|value| value != "0"));
+    if scale.is_some() || we_scale() { MAX_UNSCALED_WINDOW.0 << scale.unwrap_or(0) } else { 0 }
 }
 
 /// Returns the fields of `info` that tell whether a leg's peer answers.
