@@ -1,8 +1,11 @@
 //! A look at a connection, as it goes over the wire: the fields of TCP_INFO that a decision needs.
 
 use longhaul_core::path::Sample;
+use longhaul_core::path::laws::MAX_UNSCALED_WINDOW;
+use longhaul_sys::limits;
 use longhaul_sys::tcp_info::TcpInfo;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A look. Times are in µs.
@@ -74,12 +77,14 @@ pub fn sample(info: &TcpInfo) -> Sample {
         duplicates: info.dsack_dups,
         reorderings: info.reorderings,
         timeouts: info.backoff,
+        receive_rtt: info.rcv_rtt,
         received_bytes: info.bytes_received,
         received_segments: info.segments_received,
         since_received: info.last_data_received,
         unsent_bytes: info.notsent_bytes.into(),
         is_blocked: false,
         peer_window: info.snd_wnd.into(),
+        max_peer_window: max_window(info.snd_wscale),
         pacing_rate: info.pacing_rate,
         max_pacing_rate: info.max_pacing_rate,
         delivery_rate: info.delivery_rate,
@@ -88,6 +93,15 @@ pub fn sample(info: &TcpInfo) -> Sample {
         limited_by_peer: info.rwnd_limited,
         limited_by_send_buffer: info.sndbuf_limited,
     }
+}
+
+/// Returns the largest window that a peer with this scale can offer. 0 if it has none because this kernel offers none (tcp(7),
+/// tcp_window_scaling).
+fn max_window(scale: Option<u8>) -> u64 {
+    static WE_SCALE: OnceLock<bool> = OnceLock::new();
+    let we_scale =
+        || *WE_SCALE.get_or_init(|| limits::sysctl("net/ipv4/tcp_window_scaling").is_none_or(|value| value != "0"));
+    if scale.is_some() || we_scale() { MAX_UNSCALED_WINDOW.0 << scale.unwrap_or(0) } else { 0 }
 }
 
 impl Look {
@@ -142,12 +156,14 @@ impl Look {
             duplicates: self.duplicates,
             reorderings: self.reorderings,
             timeouts: self.timeouts,
+            receive_rtt: Duration::ZERO,
             received_bytes: 0,
             received_segments: self.answers,
             since_received: Duration::ZERO,
             unsent_bytes: self.unsent,
             is_blocked: self.blocked,
             peer_window: self.window,
+            max_peer_window: 0,
             pacing_rate: self.pacing,
             max_pacing_rate: Some(self.max_pacing).filter(|rate| *rate > 0),
             delivery_rate: self.delivery,
@@ -186,12 +202,14 @@ mod tests {
             duplicates: 9,
             reorderings: 10,
             timeouts: 11,
+            receive_rtt: Duration::ZERO,
             received_bytes: 0,
             received_segments: 12,
             since_received: Duration::ZERO,
             unsent_bytes: 13,
             is_blocked: true,
             peer_window: 14,
+            max_peer_window: 0,
             pacing_rate: 15,
             max_pacing_rate: Some(16),
             delivery_rate: 17,

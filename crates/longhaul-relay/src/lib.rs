@@ -47,7 +47,7 @@ pub use caps::{CapsNow, PathView};
 pub use leg::LegState;
 pub use live::{
     Bucket, COUNTERS, Counter, CounterValues, Counters, Distributions, FindingState, FlowState, FlowStateName,
-    HistogramValues, How, LegFigures, Rates, Tally, VerifyView,
+    GainState, HistogramValues, How, LegFigures, Rates, SavedHours, Tally, VerifyView,
 };
 pub use lock::lock;
 pub use names::{Unresolved, unresolved};

@@ -44,6 +44,8 @@ pub struct TcpInfo {
     pub snd_ssthresh: u32,
     /// Congestion window, in segments.
     pub snd_cwnd: u32,
+    /// Round-trip time measured by payload that arrives; zero when it was never measured.
+    pub rcv_rtt: Duration,
     /// Number of bytes that the program read in the best round trip so far, which the kernel's receive autotuning goes by.
     /// At first the window of the handshake.
     pub rcv_space: u32,
@@ -78,6 +80,8 @@ pub struct TcpInfo {
     pub reorderings: u32,
     /// The peer's advertised window, scaled, in bytes (5.4).
     pub snd_wnd: u32,
+    /// The peer's window scale (RFC 7323 2.2). `None` if the handshake agreed on none.
+    pub snd_wscale: Option<u8>,
 }
 
 /// The state of a connection, as in `include/net/tcp_states.h`.
@@ -181,6 +185,7 @@ impl TcpInfo {
             rtt_var: micros(u32_at(72).into()),
             snd_ssthresh: u32_at(76),
             snd_cwnd: u32_at(80),
+            rcv_rtt: micros(u32_at(92).into()),
             rcv_space: u32_at(96),
             pacing_rate: u64_at(104),
             // All bits are set without a limit (net/core/sock.c).
@@ -199,6 +204,7 @@ impl TcpInfo {
             dsack_dups: u32_at(216),
             reorderings: u32_at(220),
             snd_wnd: u32_at(228),
+            snd_wscale: Some(first_half(raw[6])).filter(|_| raw[5] & OPTION_WSCALE != 0),
         }
     }
 }
@@ -209,6 +215,15 @@ const APP_LIMITED: u8 = if cfg!(target_endian = "little") { 1 } else { 1 << 7 };
 
 /// `TCPI_OPT_TIMESTAMPS` of linux/tcp.h.
 const TIMESTAMPS: u8 = 1;
+
+/// `TCPI_OPT_WSCALE` of `linux/tcp.h`: both sides have announced a window scale.
+const OPTION_WSCALE: u8 = 4;
+
+/// Returns the first bit field of a byte with two of four bits each: the low bits on a little-endian machine, the high ones on a big-endian
+/// one.
+fn first_half(byte: u8) -> u8 {
+    if cfg!(target_endian = "little") { byte & 0xf } else { byte >> 4 }
+}
 
 /// Returns the number of bytes written to `socket` and not yet acknowledged by the peer. A FIN that was sent counts as
 /// one byte (tcp(7) SIOCOUTQ).
@@ -242,6 +257,7 @@ const SIOCOUTQNSD: libc::Ioctl = 0x894B;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits;
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
 
@@ -299,6 +315,9 @@ mod tests {
             "{info:?}"
         );
         assert!(info.is_app_limited, "a message is all that there was: {info:?}");
+        let scales = limits::sysctl("net/ipv4/tcp_window_scaling").is_none_or(|value| value != "0");
+        assert_eq!(info.snd_wscale.is_some(), scales, "{info:?}");
+        assert!(u64::from(info.snd_wnd) <= 65_535 << info.snd_wscale.unwrap_or(0), "{info:?}");
         assert_eq!(unacknowledged(near.as_fd()), Ok(0));
     }
 }

@@ -29,6 +29,8 @@ pub struct Sample {
     pub reorderings: u32,
     /// Number of timeouts in a row without an acknowledgement.
     pub timeouts: u8,
+    /// Round-trip time measured by payload that arrives. At least that of the path; zero when it was never measured.
+    pub receive_rtt: Duration,
     /// Payload bytes received. FIN may count as one byte.
     pub received_bytes: u64,
     /// Segments received, those without payload too. Wraps around.
@@ -41,6 +43,8 @@ pub struct Sample {
     pub is_blocked: bool,
     /// The peer's receive window, in bytes. 0 also on kernels before 5.4, which do not report it.
     pub peer_window: u64,
+    /// The largest receive window that the peer's window scale can express, in bytes. 0 if that is not known.
+    pub max_peer_window: u64,
     /// Rate at which the kernel paces the segments, in bytes per second.
     pub pacing_rate: u64,
     /// Largest pacing rate, in bytes per second; `None` if none is set.
@@ -67,6 +71,14 @@ impl Sample {
         let Some(max) = self.max_pacing_rate else { return false };
         let is_above = |rate: u64, percent: u64| u128::from(rate) * 100 >= u128::from(max) * u128::from(percent);
         self.pacing_rate >= max || (is_above(self.pacing_rate, 70) && is_above(self.delivery_rate, 90))
+    }
+
+    /// Returns the shortest round-trip time of the path; zero when it was never measured. That of the handshake can be far too long: with
+    /// TCP_DEFER_ACCEPT it includes the client's silence.
+    pub fn least_rtt(&self) -> Duration {
+        // The kernel measures this one in steps of a millisecond.
+        let received = self.receive_rtt.saturating_add(Duration::from_millis(2));
+        if self.receive_rtt.is_zero() || self.min_rtt <= received { self.min_rtt } else { self.receive_rtt }
     }
 
     /// Whether the congestion control is still looking for the path's capacity (RFC 5681 3.1).
@@ -118,6 +130,15 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_shortest_round_trip_is_not_that_of_a_silent_client() {
+        let millis = |number| SECOND / 1000 * number;
+        for (min, receive, least) in [(63, 0, 63), (63, 70, 63), (63, 62, 63), (5000, 64, 64), (0, 64, 0), (0, 0, 0)] {
+            let sample = Sample { min_rtt: millis(min), receive_rtt: millis(receive), ..Sample::default() };
+            assert_eq!(sample.least_rtt(), millis(least), "{min} {receive}");
+        }
+    }
 
     #[test]
     fn a_rate_that_the_path_did_not_set_is_left_out() {

@@ -5,7 +5,7 @@ use crate::carry::join::LastLook;
 use crate::leg::closing;
 use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
-use crate::live::diagnosis::Limited;
+use crate::live::diagnosis::{FlowSummary, Limited, mbps};
 use crate::live::flow::Flow;
 use crate::live::how::How;
 use crate::live::tally::Tally;
@@ -44,8 +44,8 @@ impl FlowEnd<'_> {
     pub(crate) fn log(&self, relay: &Relay, accept: &LegEnd, dial: Option<&LegEnd>, is_quiet: bool) {
         let FlowEnd { flow, tally, how, .. } = *self;
         let next_hop = flow.next_hop();
-        let limit = relay.diagnoses.end(flow).filter(|limit| limit.finding.kind != Kind::Unknown);
-        let limit = limit.as_ref();
+        let FlowSummary { limit, gain, saved } = relay.diagnoses.end(flow);
+        let limit = limit.as_ref().filter(|limit| limit.finding.kind != Kind::Unknown);
         // tracing takes only a constant level.
         macro_rules! line {
             ($level:ident) => {
@@ -66,6 +66,10 @@ impl FlowEnd<'_> {
                     limited_by = limit.map(|limit| display(limit.finding.kind)),
                     limited_leg = limit.and_then(Limited::leg).map(display),
                     evidence = limit.map(|limit| limit.finding.evidence.as_str()),
+                    carried_mbps = gain.map(|gain| mbps(gain.rate)),
+                    alone_at_most_mbps = gain.map(|gain| mbps(gain.alone)),
+                    gain = gain.map(display),
+                    saved_seconds = gain.map(|_| saved.as_millis() as f64 / 1e3),
                     accept_rtt_ms = accept.rtt_ms(),
                     accept_retrans_bytes = accept.info.bytes_retrans,
                     accept_delivery_mbytes_per_s = accept.delivery(),

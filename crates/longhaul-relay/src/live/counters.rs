@@ -3,6 +3,7 @@
 
 use crate::live::distributions::Distributions;
 use crate::live::how::How;
+use crate::live::saved::SavedTime;
 use crate::live::stalled::Stalled;
 use crate::live::tally::Tally;
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,8 @@ macro_rules! counters {
             pub(crate) distributions: Arc<Distributions>,
             /// The next hops and clients of the tunnel that do not answer.
             pub(crate) stalled: Stalled,
+            /// The time that the relays have saved the flows of the tunnel.
+            pub(crate) saved: SavedTime,
         }
 
         /// The counters at one moment, for the log and for views.

@@ -1,20 +1,22 @@
-//! What limits a live flow now. The admin thread looks at it, so the flow's own task does nothing for it.
+//! What limits a live flow now, and what the relays are worth for it. The admin thread looks at it, so the flow's own task does nothing for it.
 
 use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
-use crate::live::flow::{FindingState, Flow};
+use crate::live::flow::{FindingState, Flow, GainState};
 use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
 use longhaul_core::path::Sample;
 use longhaul_core::path::diagnosis::{Finding, Looks, Side, Watch};
+use longhaul_core::path::gain::{Gain, Ledger};
 use longhaul_core::path::laws::LossResponse;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_units::Rate;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The looks at the flows that carry bytes, and what has limited each of them so far. A flow that was never bulk is not in it.
 #[derive(Debug, Default)]
@@ -45,6 +47,8 @@ struct Watched {
     is_found: bool,
     /// Each limit that it has had, with the number of windows in which that held. The latest one is the last.
     found: Vec<(Limited, u32)>,
+    /// What the relays are worth for it.
+    ledger: Box<Ledger>,
 }
 
 impl Diagnoses {
@@ -64,7 +68,7 @@ impl Diagnoses {
         if is_bulk {
             watched.look(flow, total, now);
         } else {
-            watched.rest();
+            watched.rest(flow, now);
         }
         if watched.watch.is_some() || !watched.found.is_empty() {
             lock(&self.0).insert(flow.number, watched);
@@ -77,20 +81,47 @@ impl Diagnoses {
         lock(&self.0).retain(|_, watched| watched.flow.strong_count() > 0);
     }
 
-    /// Forgets `flow`, which has ended. Returns what has limited it for the longest time; `None` if that was never found.
-    pub(crate) fn end(&self, flow: &Flow) -> Option<Limited> {
+    /// Forgets `flow`, which has ended, and takes the time that it has saved since the last look.
+    pub(crate) fn end(&self, flow: &Flow) -> FlowSummary {
         let Tally { up, down } = flow.tally();
         if up + down < LEAST_MOVED {
-            return None; // of the many short flows, none takes the lock
+            return FlowSummary::default(); // of the many short flows, none takes the lock
         }
-        let watched = lock(&self.0).remove(&flow.number)?;
-        watched.found.into_iter().max_by_key(|(_, windows)| *windows).map(|(limited, _)| limited)
+        let Some(mut watched) = lock(&self.0).remove(&flow.number) else { return FlowSummary::default() };
+        watched.rest(flow, Instant::now());
+        let (gain, saved) = (watched.ledger.of_all(), watched.ledger.saved());
+        let limit = watched.found.into_iter().max_by_key(|(_, windows)| *windows).map(|(limited, _)| limited);
+        FlowSummary { limit, gain, saved }
     }
 
-    /// Returns what limits `flow`.
-    pub(crate) fn of(&self, flow: &Flow) -> FindingState {
+    /// Returns what limits `flow`, and what the relays are worth for it.
+    pub(crate) fn of(&self, flow: &Flow) -> (FindingState, Option<GainState>) {
         let list = lock(&self.0);
         let watched = list.get(&flow.number);
+        (Watched::finding(watched, flow), watched.and_then(Watched::gain))
+    }
+}
+
+/// What was known of a flow at its end.
+#[derive(Debug, Default)]
+pub(crate) struct FlowSummary {
+    /// What limited it for the longest time; `None` if that was never found.
+    pub(crate) limit: Option<Limited>,
+    /// What the relays were worth for it, over the whole time in which that was known.
+    pub(crate) gain: Option<Gain>,
+    /// The time that it saved.
+    pub(crate) saved: Duration,
+}
+
+impl Watched {
+    fn of(flow: &Arc<Flow>) -> Watched {
+        let source = if flow.carried(Leg::Dial) > flow.carried(Leg::Accept) { Leg::Dial } else { Leg::Accept };
+        let (flow, before, found) = (Arc::downgrade(flow), [0; 2], Vec::new());
+        Watched { flow, seen: 0, source, watch: None, before, is_found: false, found, ledger: Box::default() }
+    }
+
+    /// Returns what limits `flow`, whose entry is `watched`.
+    fn finding(watched: Option<&Watched>, flow: &Flow) -> FindingState {
         let why = match watched {
             Some(Watched { found, is_found: true, .. }) if !found.is_empty() => {
                 return found[found.len() - 1].0.state();
@@ -102,18 +133,24 @@ impl Diagnoses {
         let source = watched.map_or(Leg::Accept, |watched| watched.source);
         Limited { finding: Finding::unknown(why), source }.state()
     }
-}
 
-impl Watched {
-    fn of(flow: &Arc<Flow>) -> Watched {
-        let source = if flow.carried(Leg::Dial) > flow.carried(Leg::Accept) { Leg::Dial } else { Leg::Accept };
-        let (flow, before, found) = (Arc::downgrade(flow), [0; 2], Vec::new());
-        Watched { flow, seen: 0, source, watch: None, before, is_found: false, found }
+    /// Returns what the relays are worth for it now.
+    fn gain(&self) -> Option<GainState> {
+        let gain = self.ledger.now()?;
+        Some(GainState {
+            mbps: mbps(gain.rate),
+            alone_at_most_mbps: mbps(gain.alone),
+            times: gain.times().map(|times| (times * 100.0).round() / 100.0),
+            direction: direction(self.source).to_string(),
+            evidence: gain.evidence(),
+            says: gain.to_string(),
+        })
     }
 
     /// It carries little for a while.
-    fn rest(&mut self) {
+    fn rest(&mut self, flow: &Flow, now: Instant) {
         (self.watch, self.is_found) = (None, false);
+        flow.counters.saved.add(self.ledger.rest(now, flow.carried(self.source)));
     }
 
     fn look(&mut self, flow: &Flow, total: u64, now: Instant) {
@@ -127,6 +164,7 @@ impl Watched {
         let (Some(from), Some(sink)) = (sample_of(&from), sample_of(&to)) else { return };
         let sink = Sample { is_blocked: flow.is_blocked(source), ..sink };
         let looks = Looks { source: from, sink, carried: flow.carried(source) };
+        self.ledger.look(now, looks.carried, &sink);
         // Without losses, before Linux 4.19, nobody knows how the congestion control takes them.
         let tells = TcpInfo::tells_retransmitted_bytes();
         let response = || LossResponse::of(&sockopt::congestion(to.as_fd()).ok().filter(|_| tells)?);
@@ -136,8 +174,10 @@ impl Watched {
         // Of two that carry the same, the first one stays.
         if moved[source.other().index()] / 5 * 4 > moved[source.index()] {
             (self.source, self.watch, self.is_found) = (source.other(), None, false);
+            self.ledger.turn(now, flow.carried(self.source));
             return self.found.clear();
         }
+        flow.counters.saved.add(self.ledger.account(now, looks.carried, &facts));
         facts.is_ssh = flow.is_ssh();
         self.find(Limited { finding: facts.finding(), source });
     }
@@ -163,13 +203,23 @@ impl Limited {
         FindingState {
             kind: finding.kind.to_string(),
             leg: self.leg().map(|leg| leg.name().to_string()),
-            direction: if *source == Leg::Accept { "up" } else { "down" }.to_string(),
+            direction: direction(*source).to_string(),
             evidence: finding.evidence.clone(),
-            what_if_mbps: finding.what_if.map(|rate| (rate.0 / 1000) as f64 / 1e3),
+            what_if_mbps: finding.what_if.map(mbps),
             then_limited_by: finding.then.map(|kind| kind.to_string()),
             advice: finding.advice.to_string(),
         }
     }
+}
+
+/// Returns the name of the direction out of `source`.
+fn direction(source: Leg) -> &'static str {
+    if source == Leg::Accept { "up" } else { "down" }
+}
+
+/// Returns a rate in Mbit/s, with three decimals.
+pub(crate) fn mbps(rate: Rate) -> f64 {
+    (rate.0 / 1000) as f64 / 1e3
 }
 
 /// Whether TCP_INFO describes one subflow of a leg, and not the leg.

@@ -105,6 +105,8 @@ pub struct FlowState {
     /// What limits it, in the direction that carries more. Absent where nobody has looked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finding: Option<FindingState>,
+    /// What the relays are worth for it. Null while that is not known.
+    pub gain: Option<GainState>,
     /// Rates since an earlier look. Only in a view that keeps that one; not in the JSON.
     #[serde(skip)]
     pub rates: Rates,
@@ -135,6 +137,24 @@ pub struct FindingState {
     pub then_limited_by: Option<String>,
     /// What to change. Empty if there is nothing.
     pub advice: String,
+}
+
+/// What the relays are worth for a flow, in the direction that carries more, as views show it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GainState {
+    /// Its rate, in Mbit/s of payload.
+    pub mbps: f64,
+    /// The most that the same flow would have without relays.
+    pub alone_at_most_mbps: f64,
+    /// The first as a multiple of the second. Null if the relays gain nothing, as far as the window of its host tells.
+    pub times: Option<f64>,
+    /// The direction: `up` or `down`.
+    pub direction: String,
+    /// What shows the ceiling.
+    pub evidence: String,
+    /// The rates in a few words, as views write them.
+    pub says: String,
 }
 
 /// State of a flow.
@@ -361,6 +381,7 @@ impl Flow {
             dial: leg(Leg::Dial),
             cap: None,
             finding: None,
+            gain: None,
             rates: Rates::default(),
         }
     }

@@ -19,6 +19,7 @@ mod moment;
 pub(crate) mod own_probes;
 mod pulse;
 pub(crate) mod registry;
+pub(crate) mod saved;
 pub(crate) mod stalled;
 pub(crate) mod tally;
 pub(crate) mod throttle;
@@ -26,8 +27,9 @@ pub(crate) mod verified;
 
 pub use counters::{COUNTERS, Counter, CounterValues, Counters};
 pub use distributions::{Distributions, LegFigures};
-pub use flow::{FindingState, FlowState, FlowStateName};
+pub use flow::{FindingState, FlowState, FlowStateName, GainState};
 pub use histogram::{Bucket, HistogramValues};
 pub use how::How;
+pub use saved::SavedHours;
 pub use tally::{Rates, Tally};
 pub use verified::VerifyView;

@@ -179,8 +179,10 @@ impl Relay {
     /// thousands of flows that takes tens of milliseconds, so call it from no thread that carries flows.
     pub fn flows(&self) -> Vec<FlowState> {
         let mut states = Vec::new();
-        self.registry
-            .visit_all(|flow| states.push(FlowState { finding: Some(self.diagnoses.of(flow)), ..flow.state() }));
+        self.registry.visit_all(|flow| {
+            let (finding, gain) = self.diagnoses.of(flow);
+            states.push(FlowState { finding: Some(finding), gain, ..flow.state() });
+        });
         states
     }
 

@@ -4,6 +4,7 @@ use crate::live::counters::{CounterValues, Counters};
 use crate::live::distributions::Distributions;
 use crate::live::flow::Flow;
 use crate::live::registry::Registry;
+use crate::live::saved::SavedHours;
 use crate::live::verified::VerifyView;
 use crate::names::Names;
 use crate::state::load::TunnelLoad;
@@ -56,6 +57,8 @@ pub struct TunnelView {
     pub probes: Option<VerifyView>,
     /// The distributions over its flows.
     pub distributions: Arc<Distributions>,
+    /// The time that the relays have saved its flows.
+    pub saved: SavedHours,
     counters: Arc<Counters>,
 }
 
@@ -195,6 +198,7 @@ impl Tunnels {
             data_problem: data_problem.view(),
             probes: history.as_ref().map(|history| history.view()),
             distributions: counters.distributions.clone(),
+            saved: counters.saved.hours(),
             counters: counters.clone(),
         }
     }

@@ -10,7 +10,7 @@ pub use longhaul_core::health::Health;
 use longhaul_core::health::lateness;
 pub use longhaul_core::next_hop::Availability as HopStateName;
 use longhaul_relay::CounterValues;
-pub use longhaul_relay::{FindingState, FlowState, FlowStateName, LegState, Rates};
+pub use longhaul_relay::{FindingState, FlowState, FlowStateName, GainState, LegState, Rates, SavedHours};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -167,6 +167,8 @@ pub struct TunnelState {
     pub flows_now: u64,
     /// The counters of the tunnel. Its bytes grow while a flow lives.
     pub counters: CounterValues,
+    /// The time that the relays have saved its flows, live and ended.
+    pub saved_hours: SavedHours,
     /// Number of relays after this one. Absent if the configuration does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify_hops: Option<u8>,

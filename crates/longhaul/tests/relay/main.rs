@@ -14,7 +14,7 @@
 //! | `names` | TTL, outages of the resolver, SRV; `nameserver` answers |
 //! | `leg` | every option of the table |
 //! | `daemon` | reload and systemd; `reload`: in quick succession; `drain`: SIGTERM; `logs`: a stderr that fails or blocks; `resources` that run short; `ha`: keepalived and HAProxy before two near relays, which `site` builds |
-//! | `admin` | the control socket and the HTTP listener; `status`: and the problems; `metrics`: promtool and Prometheus; `dashboard`: in Chromium, which `browser` drives; `top` |
+//! | `admin` | the control socket and the HTTP listener; `status`: and the problems; `metrics`: promtool and Prometheus; `gain` over a WAN; `dashboard`: in Chromium, which `browser` drives; `top` |
 
 #![allow(clippy::unwrap_used)] // clippy.toml allows it in tests, but not in what tests call
 

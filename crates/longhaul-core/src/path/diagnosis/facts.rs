@@ -24,6 +24,8 @@ pub struct Facts {
 pub struct Source {
     /// Smoothed round-trip time.
     pub rtt: Duration,
+    /// The shortest one: [`Sample::least_rtt`](crate::path::Sample::least_rtt).
+    pub least_rtt: Duration,
     /// Mean time since the last payload at a look.
     pub silent: Duration,
     /// Share of the looks at which 256 KiB and more were not passed on: the relay is behind.

@@ -360,7 +360,7 @@ mod tests {
             elapsed: 3000 * MS,
             carried: acked,
             is_ssh: false,
-            source: Source { rtt: MS, silent: MS, behind: 0.0 },
+            source: Source { rtt: MS, silent: MS, ..Source::default() },
             sink: Sink {
                 rtt: 64 * MS,
                 min_rtt: 63 * MS,
@@ -413,7 +413,9 @@ mod tests {
             ("a relay that is behind", with(starved(30e6), |facts| facts.source.behind = 0.9), Kind::Unknown, None),
             (
                 "a program that writes each 100 ms",
-                with(starved(20e6), |facts| facts.source = Source { rtt: 63 * MS, silent: 50 * MS, behind: 0.0 }),
+                with(starved(20e6), |facts| {
+                    facts.source = Source { rtt: 63 * MS, silent: 50 * MS, ..Source::default() }
+                }),
                 Kind::Unknown,
                 None,
             ),
@@ -421,13 +423,17 @@ mod tests {
             ("ssh that is slow otherwise", with(starved(20e6), |facts| facts.is_ssh = true), Kind::Unknown, None),
             (
                 "a far sender of bursts",
-                with(starved(20e6), |facts| facts.source = Source { rtt: 63 * MS, silent: 25 * MS, behind: 0.0 }),
+                with(starved(20e6), |facts| {
+                    facts.source = Source { rtt: 63 * MS, silent: 25 * MS, ..Source::default() }
+                }),
                 Kind::PeerSendBuffer,
                 source,
             ),
             (
                 "a far sender of single segments",
-                with(starved(20e6), |facts| facts.source = Source { rtt: 63 * MS, silent: 2 * MS, behind: 0.0 }),
+                with(starved(20e6), |facts| {
+                    facts.source = Source { rtt: 63 * MS, silent: 2 * MS, ..Source::default() }
+                }),
                 Kind::Unknown,
                 None,
             ),

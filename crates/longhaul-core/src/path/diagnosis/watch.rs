@@ -113,6 +113,7 @@ impl Watch {
             is_ssh: false,
             source: Source {
                 rtt: last.source.rtt,
+                least_rtt: last.source.least_rtt(),
                 silent: self.silent / self.count.max(1),
                 behind: of_looks(self.behind),
             },

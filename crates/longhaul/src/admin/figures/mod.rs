@@ -10,4 +10,4 @@ mod figure;
 mod tables;
 
 pub use figure::{Figure, PageColumn, SortKey, StatusColumn, TopColumn, Unit, Width};
-pub use tables::{FLOWS, HOPS, LEGS, TUNNELS, hop_state, of_leg, tunnel_state, verify_state};
+pub use tables::{FLOWS, HOPS, LEGS, TUNNELS, hop_state, of_leg, saved, tunnel_state, verify_state};

@@ -2,10 +2,11 @@
 
 use super::scrape::{LegScrape, Scrape};
 use crate::admin::figures::{Figure, Unit};
-use crate::admin::snapshot::{HopState, ResourceState, TunnelState, VerifyState};
+use crate::admin::snapshot::{GainState, HopState, ResourceState, TunnelState, VerifyState};
 use longhaul_core::path::limit::Limit;
 use longhaul_relay::{COUNTERS, Counter, HistogramValues};
 use prometheus_client::metrics::MetricType;
+use std::collections::BTreeMap;
 
 /// A metric. It is a gauge unless its row says otherwise.
 pub(super) struct Metric {
@@ -67,6 +68,18 @@ impl Metric {
     ) -> Metric {
         Metric::by(&["tunnel"], name, help, move |scrape, out| {
             scrape.snapshot.tunnels.iter().for_each(|tunnel| out.add(&[&tunnel.name], value(tunnel)));
+        })
+    }
+
+    /// Returns a metric with a sample for each tunnel that has flows with a gain: the sum of a rate of theirs, in bytes per second.
+    pub(super) fn gain(name: &'static str, help: &'static str, mbps: fn(&GainState) -> f64) -> Metric {
+        Metric::by(&["tunnel"], name, help, move |scrape, out| {
+            let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+            for flow in &scrape.snapshot.flows {
+                let Some(gain) = &flow.gain else { continue };
+                *sums.entry(&flow.tunnel).or_default() += mbps(gain) * 1e6 / 8.0;
+            }
+            sums.into_iter().for_each(|(tunnel, rate)| out.add(&[tunnel], real(rate)));
         })
     }
 

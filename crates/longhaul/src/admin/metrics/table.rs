@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Every metric: the heading of a table in docs/metrics.md, and its rows.
-pub(super) static SECTIONS: LazyLock<[(&str, Vec<Metric>); 7]> = LazyLock::new(|| {
+pub(super) static SECTIONS: LazyLock<[(&str, Vec<Metric>); 8]> = LazyLock::new(|| {
     [
         ("## The process", process().into_iter().chain(process_figures()).collect()),
         ("## Tunnels", tunnels()),
         ("## Legs", legs()),
         ("## Next hops", next_hops()),
+        ("## Gain", gains()),
         ("## Paths", paths()),
         ("## Verify", verify()),
         ("## Resources", resources()),
@@ -169,6 +170,28 @@ fn tunnels() -> Vec<Metric> {
     rows.extend(counters(|name| THEN.contains(&name)));
     rows.extend(counters(|name| !has_place(name)));
     rows
+}
+
+/// Returns the metrics of what the relays are worth.
+fn gains() -> Vec<Metric> {
+    vec![
+        Metric::gain(
+            "longhaul_gain_bytes_per_second",
+            "Rate of the live flows that have a `gain` in /status.json. Absent without such a flow.",
+            |gain| gain.mbps,
+        ),
+        Metric::gain(
+            "longhaul_gain_alone_bytes_per_second",
+            "The most that the same flows would carry without relays.",
+            |gain| gain.alone_at_most_mbps,
+        ),
+        Metric::tunnel(
+            "longhaul_saved_seconds",
+            "Time that the flows would have taken longer without relays. Only flows whose host has a window that cannot grow.",
+            |tunnel| real(tunnel.saved_hours.all * 3600.0),
+        )
+        .of_kind(MetricType::Counter),
+    ]
 }
 
 /// Returns the metrics of the paths whose caps are found by themselves.

@@ -19,10 +19,14 @@ const state = (row) => STATES[row.state] ?? row.state;
 // What shows the limit of a flow, and what to change.
 const proof = ({ finding }) => (finding ? [finding.evidence, finding.advice].filter(Boolean).join(". ") : "");
 
+// What shows the rate that a flow would have without relays.
+const ceiling = ({ gain }) => gain?.evidence ?? "";
+
 // A row is a flow and its rates. `value` sorts, `text` is drawn, and `hint` explains it.
 const OF_FLOW = columns(FLOWS, {
   state: { value: state, text: state },
   "finding.kind": { hint: proof },
+  "gain.says": { hint: ceiling },
   cap: { text: (row) => row.cap ?? "" },
 });
 const isCap = (column) => column.title === "cap";

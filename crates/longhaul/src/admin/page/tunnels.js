@@ -94,6 +94,7 @@ class Card {
     this.state = make("span", { class: "state" });
     this.about = make("p", { class: "about" });
     this.cap = make("p", { class: "about" });
+    this.saved = make("p", { class: "about" });
     this.hops = make("tbody");
     this.verifyState = make("span", { class: "state" });
     this.verifyWhy = make("span");
@@ -103,7 +104,7 @@ class Card {
       make("th", { scope: "col", class: column.number ? "number" : "" }, column.title)));
     const title = make("h3", { id: cardId(name), tabindex: -1 }, name);
     this.node = make("section", { class: "card", "aria-labelledby": cardId(name) },
-      make("div", { class: "card-head" }, title, this.state), this.about, this.cap, this.chart.whole,
+      make("div", { class: "card-head" }, title, this.state), this.about, this.saved, this.cap, this.chart.whole,
       make("table", { class: "stack hops" }, make("thead", {}, head), this.hops), this.verify);
   }
 
@@ -115,6 +116,7 @@ class Card {
     const figures = TUNNEL_COLUMNS.map((column) => `${column.text(tunnel)} ${column.title}`);
     say(this.about, [listens, count(tunnel.flows_now, "flow"), ...figures].join(", "));
     sayOrHide(this.cap, tunnel.cap);
+    sayOrHide(this.saved, saved(tunnel.saved_hours));
     this.chart.draw(history.tunnels.get(tunnel.name), history.span, now);
     fillRows(this.hops, HOP_COLUMNS, tunnel.next_hops);
     this.verify.hidden = !tunnel.verify;
@@ -134,6 +136,11 @@ class Card {
     say(this.verifyWhy, told + (verify.no_newer ? `; ${last}${verify.no_newer}` : ""));
     this.strip.draw(verify.history, now);
   }
+}
+
+// Returns the hours that the relays have saved, unless they are less than a hundredth of one.
+function saved({ today, all }) {
+  return all >= 0.005 ? `saved by the relays: ${today.toFixed(2)} h today, ${all.toFixed(2)} h in all` : null;
 }
 
 // Draws the resources as a list with bars.

@@ -200,8 +200,8 @@ mod tests {
     use super::*;
     use crate::admin::client::NoAnswer;
     use crate::admin::snapshot::{
-        FindingState, FlowState, Health, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState, VerifyState,
-        VerifyStateName,
+        FindingState, FlowState, GainState, Health, HopState, HopStateName, LegState, Problem, Snapshot, TunnelState,
+        VerifyState, VerifyStateName,
     };
     use jiff::tz::TimeZone;
     use longhaul_relay::CounterValues;
@@ -358,7 +358,7 @@ FLOWS 2, by total rate, largest first
     }
 
     #[test]
-    fn the_details_say_what_limits_a_flow_and_what_to_do() {
+    fn the_details_say_what_limits_a_flow_what_to_do_and_the_gain() {
         let mut snapshot = snapshot(1000.0, 1);
         snapshot.flows[0].finding = Some(FindingState {
             kind: "receiver-window".into(),
@@ -369,6 +369,13 @@ FLOWS 2, by total rate, largest first
             then_limited_by: Some("link-rate".into()),
             advice: "Raise the receive buffer.".into(),
         });
+        snapshot.flows[0].gain = Some(GainState {
+            times: Some(7.23),
+            direction: "down".into(),
+            evidence: "the window cannot grow".into(),
+            says: "30.0 MB/s; alone at most 4.1 MB/s".into(),
+            ..GainState::default()
+        });
         let mut model = Model::new("s".into(), TimeZone::UTC, NOW);
         model.answered(Ok(snapshot));
         model.key(KeyEvent::from(KeyCode::Enter));
@@ -378,6 +385,8 @@ limited by    receiver-window of the dial leg, up
               its window is full
 without it    120Mbit/s, then by link-rate
               to do: Raise the receive buffer.
+gain          30.0 MB/s; alone at most 4.1 MB/s (7.2 times), down
+              the window cannot grow
 ";
         assert!(shown.contains(want), "{shown}");
     }

@@ -2,8 +2,8 @@
 
 use super::curve;
 use super::paper::wrap;
-use crate::admin::figures::{Figure, HOPS, LEGS, tunnel_state, verify_state};
-use crate::admin::snapshot::{FindingState, FlowState, HopState, LegState, TunnelState, VerifyState};
+use crate::admin::figures::{Figure, HOPS, LEGS, saved, tunnel_state, verify_state};
+use crate::admin::snapshot::{FindingState, FlowState, GainState, HopState, LegState, TunnelState, VerifyState};
 use crate::admin::verdict::Words;
 use crate::figures;
 use crate::top::columns::FLOW_COLUMNS;
@@ -95,6 +95,7 @@ fn tunnel(tunnel: &TunnelState, model: &Model, width: usize) -> Vec<Said> {
     );
     let mut lines = vec![(Words::of(tunnel.health).tone, of_itself)];
     lines.extend(tunnel.cap.as_ref().map(|cap| plain(format!("  {cap}"))));
+    lines.extend(saved(tunnel).map(|hours| plain(format!("  saved by the relays: {hours}"))));
     lines.extend(tunnel.verify.as_ref().map(|verify| plain(verified(verify, model))));
     lines.extend(tunnel.next_hops.iter().map(|hop| plain(next_hop(hop))));
     lines.extend(tunnel.curve.iter().flat_map(|curve| curve::lines(curve, model, width)));
@@ -145,6 +146,7 @@ fn details(flow: &FlowState) -> Vec<Said> {
     ]);
     lines.extend(flow.cap.as_ref().map(|cap| format!("cap           {}", cap.trim_start_matches("cap "))));
     lines.extend(flow.finding.iter().flat_map(limited_by));
+    lines.extend(flow.gain.iter().flat_map(gain));
     lines.push(String::new());
     lines.extend(leg("ACCEPT LEG, to the client", flow.accept.as_ref()));
     lines.push(String::new());
@@ -163,6 +165,12 @@ fn limited_by(finding: &FindingState) -> Vec<String> {
         Some(advice).filter(|advice| !advice.is_empty()).map(|advice| format!("              to do: {advice}")),
     );
     lines
+}
+
+/// Returns what the relays are worth for a flow, and what shows it.
+fn gain(gain: &GainState) -> Vec<String> {
+    let times = gain.times.map(|times| format!(" ({times:.1} times)")).unwrap_or_default();
+    vec![format!("gain          {}{times}, {}", gain.says, gain.direction), format!("              {}", gain.evidence)]
 }
 
 fn leg(title: &str, leg: Option<&LegState>) -> Vec<String> {

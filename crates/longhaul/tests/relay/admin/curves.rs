@@ -211,7 +211,7 @@ fn assert_cap_is_a_line(browser: &mut Browser) {
         browser.value(&format!("{cell}.getBoundingClientRect().{side}")).as_f64().unwrap()
     };
     assert!(side("cap", "top") > side("flow", "top") + 10.0);
-    let between = side("accept RTT", "left") - side("limited by", "right");
+    let between = side("accept RTT", "left") - side("gain", "right");
     assert!(between.abs() < 2.0, "{between}");
 }
 

@@ -256,7 +256,7 @@ fn the_keyboard_reaches_everything_in_order_and_the_focus_is_seen() {
     }
     let first =
         ["10 min", "1 h", "24 h", "figures of one over time", "filter", "sort", "direction", "hold", "flow-scroll"];
-    let columns = "flow,tunnel,client,next hop,state,age,rate up,rate down,up,down,limited by";
+    let columns = "flow,tunnel,client,next hop,state,age,rate up,rate down,up,down,limited by,gain";
     let legs = ["accept", "dial"]
         .map(|leg| ["RTT", "cwnd", "retrans", "delivery", "control"].map(|column| format!("{leg} {column}")));
     let mut want: Vec<String> = first.iter().map(ToString::to_string).collect();

@@ -3,6 +3,7 @@
 pub(crate) mod browser;
 mod curves;
 mod dashboard;
+mod gain;
 pub(crate) mod metrics;
 mod status;
 mod top;
@@ -213,6 +214,8 @@ fn a_status_shows_bytes_that_grow_while_a_flow_lives() {
         assert!(flow[leg]["delivery_bits_per_second"].as_u64().unwrap() > 0, "{flow}");
         assert_eq!(flow[leg]["limit"], "application", "nobody sends: {flow}");
     }
+    assert!(flow["gain"].is_null(), "both legs are LAN: {flow}");
+    assert_eq!((&tunnel["saved_hours"]["today"], &tunnel["saved_hours"]["all"]), (&0.0.into(), &0.0.into()));
     wait_until("nothing moves", || admin.status()["flows"][0]["finding"]["kind"] == "unknown");
     assert_eq!((&tunnel["name"], &tunnel["flows_now"]), (&"one".into(), &1.into()));
     assert_eq!(tunnel["listen"], admin.port.address().to_string());
