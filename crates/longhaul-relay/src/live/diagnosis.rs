@@ -7,7 +7,7 @@ use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
 use longhaul_core::path::Sample;
-use longhaul_core::path::diagnosis::{Finding, Looks, Side, Watch};
+use longhaul_core::path::diagnosis::{Finding, Findings, Looks, Side, Watch};
 use longhaul_core::path::laws::LossResponse;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
@@ -41,10 +41,10 @@ struct Watched {
     watch: Option<Box<Watch>>,
     /// Number of bytes that each leg had brought when the watch began, by [`Leg::index`].
     before: [u64; 2],
-    /// Whether the last of `found` holds now.
+    /// Whether the latest of `found` holds now.
     is_found: bool,
-    /// Each limit that it has had, with the number of windows in which that held. The latest one is the last.
-    found: Vec<(Limited, u32)>,
+    /// The findings of the watched direction.
+    found: Findings,
 }
 
 impl Diagnoses {
@@ -83,23 +83,23 @@ impl Diagnoses {
         if up + down < LEAST_MOVED {
             return None; // of the many short flows, none takes the lock
         }
-        let watched = lock(&self.0).remove(&flow.number)?;
-        watched.found.into_iter().max_by_key(|(_, windows)| *windows).map(|(limited, _)| limited)
+        let Watched { found, source, .. } = lock(&self.0).remove(&flow.number)?;
+        found.longest().map(|finding| Limited { finding, source })
     }
 
     /// Returns what limits `flow`.
     pub(crate) fn of(&self, flow: &Flow) -> FindingState {
         let list = lock(&self.0);
         let watched = list.get(&flow.number);
+        let source = watched.map_or(Leg::Accept, |watched| watched.source);
+        if let Some(finding) = watched.filter(|watched| watched.is_found).and_then(|watched| watched.found.latest()) {
+            return Limited { finding: finding.clone(), source }.state();
+        }
         let why = match watched {
-            Some(Watched { found, is_found: true, .. }) if !found.is_empty() => {
-                return found[found.len() - 1].0.state();
-            }
             Some(Watched { watch: Some(_), .. }) => "it has carried bytes for some seconds at most",
             _ if describes_a_subflow(flow) => "of Multipath TCP, the kernel describes one subflow alone",
             _ => "it carries little now",
         };
-        let source = watched.map_or(Leg::Accept, |watched| watched.source);
         Limited { finding: Finding::unknown(why), source }.state()
     }
 }
@@ -107,7 +107,7 @@ impl Diagnoses {
 impl Watched {
     fn of(flow: &Arc<Flow>) -> Watched {
         let source = if flow.carried(Leg::Dial) > flow.carried(Leg::Accept) { Leg::Dial } else { Leg::Accept };
-        let (flow, before, found) = (Arc::downgrade(flow), [0; 2], Vec::new());
+        let (flow, before, found) = (Arc::downgrade(flow), [0; 2], Findings::default());
         Watched { flow, seen: 0, source, watch: None, before, is_found: false, found }
     }
 
@@ -136,18 +136,11 @@ impl Watched {
         // Of two that carry the same, the first one stays.
         if moved[source.other().index()] / 5 * 4 > moved[source.index()] {
             (self.source, self.watch, self.is_found) = (source.other(), None, false);
-            return self.found.clear();
+            self.found = Findings::default();
+            return;
         }
         facts.is_ssh = flow.is_ssh();
-        self.find(Limited { finding: facts.finding(), source });
-    }
-
-    /// Takes what has limited the flow during a window.
-    fn find(&mut self, limited: Limited) {
-        let key = |limited: &Limited| (limited.finding.kind, limited.leg());
-        let known = self.found.iter().position(|(found, _)| key(found) == key(&limited));
-        let windows = known.map_or(0, |at| self.found.remove(at).1);
-        self.found.push((limited, windows.saturating_add(1)));
+        self.found.add(facts.finding());
         self.is_found = true;
     }
 }
