@@ -6,12 +6,13 @@ use crate::error::LabError;
 use crate::measure::disturbance::Ticks;
 use crate::measure::done::Done;
 use crate::measure::sampler::{Sample, Watch};
+use crate::plan::law;
 use crate::plan::setup::{Setup, Topology};
 use crate::report::json::Report;
 use crate::report::run::{RunReport, Verdict};
 use crate::scenario::model::{Run, Scenario};
 use crate::traffic::beside::Beside;
-use crate::traffic::row::{Counts, Drive, Traffic};
+use crate::traffic::row::{Counts, Drive, Traffic, warm_up};
 use crate::world::requirement::Requirement;
 use crate::world::user::User;
 use crate::world::wan::Wan;
@@ -159,7 +160,10 @@ fn once(run: &Run, carrier: &Carrier, user: &User, progress: &mut dyn Progress) 
             (run.traffic.kind.run)(&drive)
         });
         let direction = run.traffic.direction;
-        let watch = Watch { wan, setup, running, direction, protocol, beside, began: &beginning, ended: &ending };
+        let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == law::OPENSSH);
+        let warm_up = warm_up(setup, run.traffic.time);
+        let (began, ended) = (&beginning, &ending);
+        let watch = Watch { wan, setup, running, direction, protocol, is_ssh, warm_up, beside, began, ended };
         let seen = watch.sample(|sample| progress.sample(sample));
         (traffic.join().unwrap_or(Err(LabError::Panicked("the traffic's thread"))), seen)
     });

@@ -124,7 +124,7 @@ fn skytap_slows_down_by_one_byte_of_mss_and_the_relay_cures_it() {
 }
 
 /// Fields of a run that other programs may read.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "id", "carrier", "rtt_ms", "window_bytes", "measured_MBps", "published_MBps", "computed_MBps", "gain_over_direct",
-    "verdict", "why", "link", "series", "relay_cpu_s", "bytes", "bytes_ok", "disturbance", "attempts",
+    "verdict", "why", "finding", "link", "series", "relay_cpu_s", "bytes", "bytes_ok", "disturbance", "attempts",
 ];

@@ -89,8 +89,8 @@ impl Init {
     }
 }
 
-/// Time of the traffic. Without loss, a transfer reaches its speed within some round trips.
-const SHORT: &str = "4s";
+/// Time of the traffic. Without loss, a transfer reaches its speed within some round trips; what limits it is known 3 s later.
+const SHORT: &str = "10s";
 /// The same with loss.
 const LONG: &str = "40s";
 const WHY_LONG: &str = "

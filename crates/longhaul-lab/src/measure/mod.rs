@@ -1,6 +1,7 @@
-//! Measurements while traffic flows. [`sampler`] takes samples with [`sockets`], [`disturbance`] measures what other programs
-//! took, and [`done`] is a run with all its measurements.
+//! Measurements while traffic flows. [`sampler`] takes samples with [`sockets`], [`diagnosis`] says what limits the run,
+//! [`disturbance`] measures what other programs took, and [`done`] is a run with all its measurements.
 
+pub(crate) mod diagnosis;
 pub(crate) mod disturbance;
 pub(crate) mod done;
 pub(crate) mod sampler;

@@ -2,6 +2,7 @@
 
 use crate::carrier::row::{DATA_PORTS, PORT, Protocol, Running, SSH_PORT};
 use crate::error::{LabError, joined};
+use crate::measure::diagnosis::Diagnosis;
 use crate::measure::disturbance::{Shares, Ticks};
 use crate::measure::rounded;
 use crate::measure::sockets::{self, Sender};
@@ -11,6 +12,7 @@ use crate::traffic::beside::Beside;
 use crate::world::cables::LAN_DEVICE;
 use crate::world::processes::Cpu;
 use crate::world::wan::Wan;
+use longhaul_core::path::diagnosis::Finding;
 use longhaul_units::Rate;
 use serde::Serialize;
 use std::fs::File;
@@ -51,6 +53,8 @@ pub(crate) struct Seen {
     pub(crate) host: Sender,
     /// TCP_INFO of the sender over the WAN: the host itself, or the relay beside it.
     pub(crate) wan: Sender,
+    /// What limited that sender; `None` if no connection of it was seen.
+    pub(crate) finding: Option<Finding>,
     /// CPU time of the relays' programs.
     pub(crate) relay_cpu: Duration,
     /// Shares of the machine's processor time.
@@ -66,6 +70,10 @@ pub(crate) struct Watch<'a> {
     pub(crate) direction: Direction,
     /// The protocol of the connections.
     pub(crate) protocol: Protocol,
+    /// Whether OpenSSH carries the bytes.
+    pub(crate) is_ssh: bool,
+    /// The time that the traffic's start takes. It counts neither for the speed nor for the diagnosis.
+    pub(crate) warm_up: Duration,
     /// The counts of the traffic's own threads.
     pub(crate) beside: &'a Beside,
     /// Receives one message when the traffic begins: the processor time until then.
@@ -86,6 +94,7 @@ impl Watch<'_> {
         let is_slow = self.setup.has_wan() && self.setup.link.rate.is_some_and(|rate| rate <= SLOW);
         let every = if is_slow { EVERY } else { SELDOM };
         let sampler = Sampler::open(self)?;
+        let mut diagnosis = Diagnosis::new(self.is_ssh, self.warm_up);
         let mut cpu = Cpu::of(&self.running.programs);
         let start = Instant::now();
         let mut last = start;
@@ -100,27 +109,29 @@ impl Watch<'_> {
             let of_others = (others > 0).then(|| rounded((others - outside) as f64 / since / 1e6));
             (last, bytes, outside) = (now, arrived, others);
             let hosts = sockets::sample(self.wan, sampler.host, &sampler.host_filter)?;
-            let wans = match sampler.relay {
-                Some((relay, ref filter)) => sockets::sample(self.wan, relay, filter)?,
-                None => hosts.clone(),
+            let (wans, hosts_behind) = match sampler.relay {
+                Some((relay, ref filter)) => (&sockets::sample(self.wan, relay, filter)?, &hosts[..]),
+                None => (&hosts, &[][..]),
             };
-            let rtt = wans.iter().map(|sender| sender.srtt).max().unwrap_or_default();
+            diagnosis.look(now, wans, hosts_behind);
+            let rtt = wans.iter().map(|one| one.sample.rtt).max().unwrap_or_default();
             let sample = Sample {
                 t_s: rounded((now - start).as_secs_f64()),
                 speed: rounded(speed),
-                cwnd: wans.iter().map(|sender| sender.cwnd).sum(),
+                cwnd: wans.iter().map(|one| u64::from(one.sample.cwnd_segments)).sum(),
                 rtt_ms: rounded(rtt.as_secs_f64() * 1e3),
-                retransmitted: wans.iter().map(|sender| sender.retransmitted).sum(),
+                retransmitted: wans.iter().map(|one| one.retransmitted).sum(),
                 outside: of_others,
                 answer: self.beside.take_answer().map(|time| rounded(time.as_secs_f64() * 1e3)),
             };
-            seen.host = seen.host.with(sockets::together(&hosts));
-            seen.wan = seen.wan.with(sockets::together(&wans));
+            seen.host.add(&hosts);
+            seen.wan.add(wans);
             cpu.look();
             progress(&sample);
             seen.series.push(sample);
         }
         cpu.look();
+        seen.finding = diagnosis.finding();
         seen.relay_cpu = cpu.used();
         seen.shares = Ticks::now().since(before);
         Ok(seen)

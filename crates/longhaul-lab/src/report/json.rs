@@ -100,7 +100,7 @@ impl Report {
                     let direct = report.direct.map(|at| &self.runs[at]);
                     report.gain_over_direct = gain(&report, direct);
                     let assessment = verdict::assess(run, &report, &self.runs, direct);
-                    report.why = reason::why(run, carrier, &median, &assessment, &report.disturbance);
+                    report.why = reason::why(run, &median, &assessment, &report);
                     report.verdict = assessment.verdict;
                 }
             }

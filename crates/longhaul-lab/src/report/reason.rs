@@ -1,30 +1,20 @@
 //! Explains the speed of a run in a sentence, from the measurements.
 
-use crate::carrier::row::Carrier;
-use crate::measure::disturbance::Disturbance;
 use crate::measure::done::Done;
-use crate::plan::law::{self, line};
-use crate::report::run::Verdict;
+use crate::report::columns::shown;
+use crate::report::run::{RunReport, Verdict};
 use crate::report::verdict::Assessment;
 use crate::scenario::model::Run;
 use crate::traffic::row::{Counts, Measured};
-use longhaul_core::path::laws::{OPENSSH_WINDOW, window_rate};
-use longhaul_units::Bytes;
-use std::time::Duration;
+use longhaul_core::path::diagnosis::{Finding, Kind};
 
 /// Returns the reasons for a result: missed expectations, the limit of the speed, and the disturbance if the verdict does not
 /// already name it.
-pub(crate) fn why(
-    run: &Run,
-    carrier: &Carrier,
-    done: &Done,
-    assessment: &Assessment,
-    disturbance: &Disturbance,
-) -> String {
+pub(crate) fn why(run: &Run, done: &Done, assessment: &Assessment, report: &RunReport) -> String {
     let mut sentences: Vec<String> = assessment.reasons.clone();
     let counts = run.traffic.kind.counts;
     if counts != Counts::Figures {
-        sentences.extend(limit(run, carrier, done));
+        sentences.extend(limit(run, done, report));
     }
     if counts != Counts::Speed {
         sentences.push(figures(&done.measured));
@@ -34,8 +24,8 @@ pub(crate) fn why(
         let share = 100.0 * done.seen.relay_cpu.as_secs_f64() / last.t_s.max(1e-9);
         sentences.push(format!("the relays together used {share:.0} % of one CPU"));
     }
-    if disturbance.disturbed && assessment.verdict != Verdict::Unclear {
-        sentences.push(disturbance.words());
+    if report.disturbance.disturbed && assessment.verdict != Verdict::Unclear {
+        sentences.push(report.disturbance.words());
     }
     sentences.extend(run.note.clone());
     sentences.join("; ")
@@ -55,59 +45,37 @@ fn dropped(run: &Run, done: &Done) -> Option<String> {
     (lost > 0).then(|| format!("{what} dropped {lost} of {} segments", counters.segments_in))
 }
 
-/// Returns a sentence about what limited the speed: the smallest of the possible limits.
-fn limit(run: &Run, carrier: &Carrier, done: &Done) -> Option<String> {
-    let Done { measured, seen, .. } = done;
-    let speed = measured.speed / 1e6;
-    if speed == 0.0 {
-        return Some(
-            if measured.bytes == 0 { "nothing arrived" } else { "nothing arrived in the measured time" }.into(),
-        );
+/// Returns sentences about the limit of the speed: the finding, and what it cannot know.
+fn limit(run: &Run, done: &Done, report: &RunReport) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if done.measured.speed == 0.0 {
+        let when = if done.measured.bytes == 0 { "" } else { " in the measured time" };
+        sentences.push(format!("nothing arrived{when}"));
     }
-    let rtt = if seen.wan.rtt.is_zero() { run.setup.link.rtt } else { seen.wan.rtt };
-    let connections = f64::from(run.traffic.connections);
-    let per_rtt = |bytes: Bytes| connections * window_rate(bytes, rtt).0 as f64 / 8e6;
-    let window = seen.wan.window.min(seen.wan.allowed);
-    let whose = if seen.wan.allowed < seen.wan.window { "congestion window" } else { "window" };
-    let is_ssh = carrier.law.iter().chain(run.traffic.kind.laws).any(|law| *law == law::OPENSSH);
-    let line = line(&run.setup, run.traffic.direction).map(|line| line / 1e6);
-    let law = law::loss(&run.setup.link, &seen.wan.congestion, rtt).map(|law| connections * law / 1e6);
-    let share = |limit: f64| format!("{:.0} % of it", 100.0 * speed / limit);
-    let retransmitted = match seen.wan.retransmitted {
-        0 => String::new(),
-        count => format!("; {count} segments retransmitted"),
+    if !run.setup.has_wan() {
+        sentences.push("no WAN: limited by the machine itself".into());
+        return sentences;
+    }
+    let Some(finding) = &done.seen.finding else {
+        sentences.push("ended before TCP_INFO could be read: only a longer transfer shows its limit".into());
+        return sentences;
     };
-    let sentence = match (line, law) {
-        _ if !run.setup.has_wan() => "no WAN: limited by the machine itself".to_string(),
-        _ if window.0 == 0 => "ended before TCP_INFO could be read: only a longer transfer shows its limit".to_string(),
-        (Some(line), _) if speed > 0.85 * line => {
-            format!(
-                "the line carries {line:.1} MB/s of TCP payload: {}, {} on the WAN",
-                share(line),
-                seen.wan.congestion
-            )
-        }
-        (_, Some(law)) if law < per_rtt(window) && speed < 3.0 * law => {
-            format!("loss limits {} to about {law:.2} MB/s over {} in the long run", seen.wan.congestion, millis(rtt))
-        }
-        _ if is_ssh && (!carrier.is_direct() || per_rtt(OPENSSH_WINDOW) < per_rtt(window)) => {
-            let cap = per_rtt(OPENSSH_WINDOW);
-            format!(
-                "OpenSSH's window is 2 MiB: 2 MiB / {} = {cap:.1} MB/s; a window took {:.1} round trips",
-                millis(rtt),
-                cap / speed
-            )
-        }
-        _ if speed > 0.8 * per_rtt(window) => format!(
-            "{whose} of {} bytes in force (TCP_INFO) / {} = {:.2} MB/s: {}",
-            window.0,
-            millis(rtt),
-            per_rtt(window),
-            share(per_rtt(window))
-        ),
-        _ => format!("{} on the WAN, at most {:.0} bytes in flight", seen.wan.congestion, seen.wan.allowed.0),
-    };
-    Some(sentence + &retransmitted)
+    sentences.push(sentence(finding));
+    // The finding says nothing about the speed of all connections, or of a run whose limit is unknown. The laws do.
+    if finding.kind == Kind::Unknown || run.traffic.connections > 1 {
+        let line = report.ceiling.map(|speed| ("most that the line carries", speed));
+        let law = report.formula.zip(report.computed).or(line);
+        sentences.extend(law.map(|(formula, speed)| format!("computed: {formula} = {} MB/s", shown(speed))));
+    }
+    sentences
+}
+
+/// Writes a finding as a sentence: the limit, what shows it, and what would come next.
+fn sentence(finding: &Finding) -> String {
+    let Finding { kind, evidence, what_if, then, .. } = finding;
+    let next = then.map(|then| format!(" ({then})")).unwrap_or_default();
+    let lifted = what_if.map(|rate| format!("; without it {:.1} Mbit/s{next}", rate.0 as f64 / 1e6));
+    format!("{kind}: {evidence}{}", lifted.unwrap_or_default())
 }
 
 /// Returns the traffic's further figures as text.
@@ -121,6 +89,39 @@ fn digits(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
-fn millis(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::sampler::Seen;
+    use crate::report::run::blank;
+    use crate::scenario::read::read;
+    use longhaul_units::Rate;
+
+    #[test]
+    fn the_finding_is_a_sentence_beside_what_it_cannot_know() {
+        let text = "about = \"a\"\nsource = \"b\"\n[link]\nrtt = \"63ms\"\nrate = \"1Gbit/s\"\n[host]\nwindow = \"256KiB\"\n\
+            [[run]]\nid = \"wan\"\ncarriers = [\"direct\"]\ntraffic = \"raw\"\ncomputed = \"window\"\n\
+            [[run]]\nid = \"hop\"\ntopology = \"one-hop\"\ncarriers = [\"direct\"]\n";
+        let scenario = read("small", "small.toml", text).unwrap();
+        let said = |at: usize, speed: f64, finding: Option<Finding>| {
+            let run = &scenario.runs[at];
+            let measured = Measured { bytes: speed as u64, speed, ..Measured::default() };
+            let done = Done { measured, seen: Seen { finding, ..Seen::default() }, ..Done::default() };
+            limit(run, &done, &blank(run, Some(run.carriers[0]))).join("; ")
+        };
+        let short = Finding::unknown("too short");
+        let window = Finding {
+            kind: Kind::ReceiverWindow,
+            what_if: Some(Rate(900_000_000)),
+            then: Some(Kind::LinkRate),
+            ..Finding::unknown("it is full")
+        };
+        assert_eq!(said(1, 9e9, Some(short.clone())), "no WAN: limited by the machine itself");
+        assert_eq!(said(0, 1.0, None), "ended before TCP_INFO could be read: only a longer transfer shows its limit");
+        assert_eq!(said(0, 1.0, Some(short.clone())), "unknown: too short; computed: window / RTT = 4.16 MB/s");
+        assert_eq!(
+            said(0, 0.0, Some(window.clone())),
+            "nothing arrived; receiver-window: it is full; without it 900.0 Mbit/s (link-rate)"
+        );
+    }
 }

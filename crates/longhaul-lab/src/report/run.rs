@@ -11,8 +11,9 @@ use crate::plan::place::Direction;
 use crate::plan::setup::Setup;
 use crate::report::path::PathReport;
 use crate::scenario::model::Run;
-use crate::traffic::row::{Counts, Kind};
+use crate::traffic::row::{self, Counts};
 use crate::world::live::LinkCounters;
+use longhaul_core::path::diagnosis::{Finding, Kind, Side};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub(crate) struct RunReport {
     #[serde(serialize_with = "name_or_dash")]
     pub(crate) carrier: Option<&'static Carrier>,
     #[serde(serialize_with = "kind_name")]
-    pub(crate) traffic: &'static Kind,
+    pub(crate) traffic: &'static row::Kind,
     /// Number of connections at once.
     pub(crate) connections: u32,
     /// The path between the hosts, and the hosts with the changes of this carrier.
@@ -54,6 +55,8 @@ pub(crate) struct RunReport {
     pub(crate) direct: Option<usize>,
     pub(crate) verdict: Verdict,
     pub(crate) why: String,
+    /// What limited the speed; `None` without a WAN, if no connection was seen, or if the traffic has no speed.
+    pub(crate) finding: Option<FindingReport>,
     /// The processor time of other programs during the run, and the lateness of the link.
     pub(crate) disturbance: Disturbance,
     /// Number of attempts; more than one if an attempt was unclear.
@@ -86,6 +89,19 @@ pub(crate) struct RunReport {
     pub(crate) host_sender: Option<Sender>,
     /// TCP_INFO of the sender over the WAN: the host itself, or the relay beside it.
     pub(crate) wan_sender: Option<Sender>,
+}
+
+/// What limited the speed of a run, in the fields that `status --json` has.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FindingReport {
+    kind: &'static str,
+    /// The leg of the relay that sends over the WAN. Null without a relay, if the limit is of both legs, or if it is not known.
+    leg: Option<&'static str>,
+    direction: &'static str,
+    evidence: String,
+    what_if_mbps: Option<f64>,
+    then_limited_by: Option<&'static str>,
+    advice: &'static str,
 }
 
 /// The computed maximum of tuned hosts.
@@ -164,11 +180,35 @@ impl RunReport {
         self.disturbance = Disturbance::of(rtt, link.as_ref(), seen.shares);
         let counts_speed = run.traffic.kind.counts != Counts::Figures;
         self.ceiling = law::ceiling(&run.setup, run.traffic.direction).map(|max| max / 1e6).filter(|_| counts_speed);
+        let is_explained = counts_speed && run.setup.has_wan();
+        let finding = seen.finding.as_ref().filter(|_| is_explained);
+        let has_relay = self.carrier.is_some_and(|carrier| !carrier.is_routed());
+        self.finding = finding.map(|finding| FindingReport::of(finding, run.traffic.direction, has_relay));
         // Without a window, no connection was sampled.
         let sampled = |sender: &Sender| Some(sender.clone()).filter(|sender| sender.window.0 > 0);
         self.host_sender = sampled(&seen.host);
         self.wan_sender = sampled(&seen.wan);
         self.link = link.clone();
+    }
+}
+
+impl FindingReport {
+    fn of(finding: &Finding, direction: Direction, has_relay: bool) -> FindingReport {
+        // The near relay sends out on the leg that it has dialled, the far relay back on the one that it has accepted.
+        let (direction, source, sink) = match direction {
+            Direction::Out => ("up", "accept", "dial"),
+            Direction::Back => ("down", "dial", "accept"),
+        };
+        let leg = finding.leg.filter(|_| has_relay).map(|leg| if leg == Side::Source { source } else { sink });
+        FindingReport {
+            kind: finding.kind.name(),
+            leg,
+            direction,
+            evidence: finding.evidence.clone(),
+            what_if_mbps: finding.what_if.map(|rate| rounded(rate.0 as f64 / 1e6)),
+            then_limited_by: finding.then.map(Kind::name),
+            advice: finding.advice,
+        }
     }
 }
 
@@ -232,7 +272,7 @@ fn name_or_dash<S: serde::Serializer>(carrier: &Option<&'static Carrier>, serial
     serializer.serialize_str(carrier.map_or("-", |carrier| carrier.name))
 }
 
-fn kind_name<S: serde::Serializer>(kind: &&'static Kind, serializer: S) -> Result<S::Ok, S::Error> {
+fn kind_name<S: serde::Serializer>(kind: &&'static row::Kind, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(kind.name)
 }
 

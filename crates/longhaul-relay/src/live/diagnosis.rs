@@ -7,7 +7,7 @@ use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
 use longhaul_core::path::Sample;
-use longhaul_core::path::diagnosis::{Finding, Looks, Side, Watch};
+use longhaul_core::path::diagnosis::{Finding, Findings, Looks, Side, Watch};
 use longhaul_core::path::gain::{Gain, Ledger};
 use longhaul_core::path::laws::LossResponse;
 use longhaul_sys::sockopt;
@@ -43,10 +43,10 @@ struct Watched {
     watch: Option<Box<Watch>>,
     /// Number of bytes that each leg had brought when the watch began, by [`Leg::index`].
     before: [u64; 2],
-    /// Whether the last of `found` holds now.
+    /// Whether the latest of `found` holds now.
     is_found: bool,
-    /// Each limit that it has had, with the number of windows in which that held. The latest one is the last.
-    found: Vec<(Limited, u32)>,
+    /// The findings of the watched direction.
+    found: Findings,
     /// What the relays are worth for it.
     ledger: Box<Ledger>,
 }
@@ -90,7 +90,8 @@ impl Diagnoses {
         let Some(mut watched) = lock(&self.0).remove(&flow.number) else { return FlowSummary::default() };
         watched.rest(flow, Instant::now());
         let (gain, saved) = (watched.ledger.of_all(), watched.ledger.saved());
-        let limit = watched.found.into_iter().max_by_key(|(_, windows)| *windows).map(|(limited, _)| limited);
+        let Watched { found, source, .. } = watched;
+        let limit = found.longest().map(|finding| Limited { finding, source });
         FlowSummary { limit, gain, saved }
     }
 
@@ -116,21 +117,21 @@ pub(crate) struct FlowSummary {
 impl Watched {
     fn of(flow: &Arc<Flow>) -> Watched {
         let source = if flow.carried(Leg::Dial) > flow.carried(Leg::Accept) { Leg::Dial } else { Leg::Accept };
-        let (flow, before, found) = (Arc::downgrade(flow), [0; 2], Vec::new());
+        let (flow, before, found) = (Arc::downgrade(flow), [0; 2], Findings::default());
         Watched { flow, seen: 0, source, watch: None, before, is_found: false, found, ledger: Box::default() }
     }
 
     /// Returns what limits `flow`, whose entry is `watched`.
     fn finding(watched: Option<&Watched>, flow: &Flow) -> FindingState {
+        let source = watched.map_or(Leg::Accept, |watched| watched.source);
+        if let Some(finding) = watched.filter(|watched| watched.is_found).and_then(|watched| watched.found.latest()) {
+            return Limited { finding: finding.clone(), source }.state();
+        }
         let why = match watched {
-            Some(Watched { found, is_found: true, .. }) if !found.is_empty() => {
-                return found[found.len() - 1].0.state();
-            }
             Some(Watched { watch: Some(_), .. }) => "it has carried bytes for some seconds at most",
             _ if describes_a_subflow(flow) => "of Multipath TCP, the kernel describes one subflow alone",
             _ => "it carries little now",
         };
-        let source = watched.map_or(Leg::Accept, |watched| watched.source);
         Limited { finding: Finding::unknown(why), source }.state()
     }
 
@@ -175,19 +176,12 @@ impl Watched {
         if moved[source.other().index()] / 5 * 4 > moved[source.index()] {
             (self.source, self.watch, self.is_found) = (source.other(), None, false);
             self.ledger.turn(now, flow.carried(self.source));
-            return self.found.clear();
+            self.found = Findings::default();
+            return;
         }
         flow.counters.saved.add(self.ledger.account(now, looks.carried, &facts));
         facts.is_ssh = flow.is_ssh();
-        self.find(Limited { finding: facts.finding(), source });
-    }
-
-    /// Takes what has limited the flow during a window.
-    fn find(&mut self, limited: Limited) {
-        let key = |limited: &Limited| (limited.finding.kind, limited.leg());
-        let known = self.found.iter().position(|(found, _)| key(found) == key(&limited));
-        let windows = known.map_or(0, |at| self.found.remove(at).1);
-        self.found.push((limited, windows.saturating_add(1)));
+        self.found.add(facts.finding());
         self.is_found = true;
     }
 }

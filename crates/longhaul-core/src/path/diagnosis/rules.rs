@@ -1,8 +1,8 @@
 //! The decision: one row for each finding. The first row that holds is the limit.
 
 use super::facts::Facts;
+use super::finding::{Finding, Side};
 use super::kind::Kind;
-use super::{Finding, Side};
 use crate::path::laws::{LossResponse, OPENSSH_WINDOW, loss_rate, window_rate};
 use crate::path::limit::Limit;
 use crate::path::sample::{WAN_RTT, is_answered_late};
@@ -202,7 +202,7 @@ const RULES: &[Rule] = &[
         ceiling: |facts| facts.is_ssh.then(|| rate_of(OPENSSH_WINDOW.0, facts.source.rtt + facts.sink.rtt)),
         evidence: |facts| {
             format!(
-                "the flow begins as SSH, both legs have room, and {:.0} bytes are carried in the round trip of {}: OpenSSH's window is {} bytes",
+                "the flow begins as SSH, nothing waits to be sent, and {:.0} bytes are carried in the round trip of {}: OpenSSH's window is {} bytes",
                 facts.carried_under_way(),
                 ms(facts.source.rtt + facts.sink.rtt),
                 OPENSSH_WINDOW.0

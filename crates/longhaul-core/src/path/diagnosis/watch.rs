@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// One look at both legs of a direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Looks {
-    /// The leg from which the bytes come.
+    /// The leg from which the bytes come. All zero where the program that sends is on the sink's own host: its bytes need no time to come.
     pub source: Sample,
     /// The leg on which they go on.
     pub sink: Sample,
