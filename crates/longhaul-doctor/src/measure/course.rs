@@ -106,6 +106,8 @@ impl<'a> Course<'a> {
         for direction in Direction::ALL {
             let seconds = self.scaled(first_seconds(rtt));
             self.step(Step { direction, connections: 1, seconds, ..Step::default() })?;
+        }
+        for direction in Direction::ALL {
             self.smaller_segments(direction)?;
         }
         for direction in Direction::ALL {

@@ -79,6 +79,7 @@ fn run(outcome: &Outcome) -> Value {
         "retransmitted_bytes": sender.retransmitted,
         "peer_window_bytes": last.map(|look| look.window),
         "cpu": sender.cpu.max(receiver.cpu),
+        "throttled": sender.throttled.max(receiver.throttled),
         "peer_window": sender.looks.iter().map(|look| json!([look.at as f64 / 1e3, look.window])).collect::<Vec<_>>(),
         "series": series.iter().map(|(at, bytes)| json!([millis(*at), bytes])).collect::<Vec<_>>(),
         "rtt_ms": sender.looks.iter().map(|look| json!([look.at as f64 / 1e3, look.rtt as f64 / 1e3])).collect::<Vec<_>>(),

@@ -71,16 +71,19 @@ impl Measured {
         (!looks.is_empty()).then(|| sum / looks.len() as u32)
     }
 
-    /// Returns the share of the bytes that single connections in `direction` lost after their starts.
+    /// Returns the share of the bytes that single connections in `direction` lost after their starts. A burst of losses, as when a queue
+    /// overflows, does not count where the losses of the other looks are enough to tell it.
     pub(super) fn loss(&self, direction: Direction) -> Option<f64> {
-        let (mut sent, mut lost) = (0, 0);
-        for outcome in
-            self.of(direction).filter(|outcome| outcome.run.connections == 1 && outcome.mss == self.mss_of(direction))
-        {
-            let (of_run, lost_of_run) = lost_of(steady(&outcome.sender.looks));
-            (sent, lost) = (sent + of_run, lost + lost_of_run);
-        }
-        (sent > 0).then(|| lost as f64 / sent as f64)
+        let mss_of = self.mss_of(direction);
+        let is_counted = |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of;
+        let runs: Vec<&Outcome> = self.of(direction).filter(is_counted).collect();
+        let pairs = runs.iter().flat_map(|outcome| steady(&outcome.sender.looks).windows(2));
+        let each: Vec<(f64, f64)> = pairs.map(segments).collect();
+        let expected = usual_share(&each).unwrap_or(1.0);
+        // A look of losses by chance exceeds five deviations (Poisson) once in millions.
+        let is_usual = |(sent, lost): &&(f64, f64)| *lost <= sent * expected + 5.0 * (sent * expected).sqrt() + 5.0;
+        let usual = each.iter().filter(is_usual).fold((0.0, 0.0), |sum, (sent, lost)| (sum.0 + sent, sum.1 + lost));
+        (usual.0 > 0.0).then(|| usual.1 / usual.0)
     }
 
     /// Returns the rate of the line in `direction`, in bits of IP packets, and whether it was reached. Otherwise it is at least that.
@@ -137,10 +140,11 @@ impl Measured {
             idle_rtt: idle.get(idle.len() / 2).copied().unwrap_or_default(),
             runs,
             smaller,
+            is_policed: self.lines[direction as usize].is_policed,
             uncut: self.uncut[direction as usize],
             line: self.lines[direction as usize].rate.map(|line| self.payload(line, direction)),
             ceilings: self.ceilings(direction),
-            has_died: matches!(&self.ended, Some(Ended::Lost(_, Some(lost))) if *lost == direction),
+            has_died: matches!(&self.ended, Some(Ended::Lost(_, lost)) if lost.unwrap_or_default() == direction),
         }
     }
 
@@ -231,7 +235,6 @@ impl Outcome {
 
 fn run(outcome: &Outcome) -> Run {
     let sender = &outcome.sender;
-    let sent = (sender.acked + sender.retransmitted).max(1);
     Run {
         congestion: sender.congestion.clone(),
         connections: outcome.run.connections,
@@ -240,7 +243,7 @@ fn run(outcome: &Outcome) -> Run {
         facts: facts(outcome).filter(|_| !outcome.is_contradictory()),
         cpu: sender.cpu.max(outcome.receiver.cpu),
         throttled: sender.throttled.max(outcome.receiver.throttled),
-        retransmitted: sender.retransmitted as f64 / sent as f64,
+        lost: outcome.lost_share(),
     }
 }
 
@@ -255,6 +258,20 @@ fn facts(outcome: &Outcome) -> Option<Facts> {
         last = watch.look(began + look.time(), &looks, response).or(last);
     }
     last
+}
+
+/// Returns the median share of lost segments, over the looks with so many segments that it means something. `None` without such.
+fn usual_share(each: &[(f64, f64)]) -> Option<f64> {
+    let mut shares: Vec<f64> = each.iter().filter(|(sent, _)| *sent >= MANY).map(|(sent, lost)| lost / sent).collect();
+    shares.sort_unstable_by(f64::total_cmp);
+    shares.get(shares.len() / 2).copied().filter(|_| shares.len() >= 10)
+}
+
+/// Returns the segments that were sent from the first of two looks to the second, and those of them that were lost.
+fn segments(pair: &[Look]) -> (f64, f64) {
+    let (sent, lost) = lost_of(pair);
+    let mss = f64::from(pair.last().map_or(1, |look| look.mss.max(1)));
+    (sent as f64 / mss, lost as f64 / mss)
 }
 
 /// Returns the bytes that were sent from the first of `looks` to the last, and those of them that were lost.
@@ -279,3 +296,5 @@ const UNREAD: u64 = 64 << 20;
 /// tcp_adv_win_scale; 3.7 MB in flight of 4 MiB on Linux 6.18).
 const PAYLOAD_OF_SEND_BUFFER: f64 = 0.89;
 const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;
+/// Segments of a look from which on a share of lost ones means something.
+const MANY: f64 = 1000.0;
