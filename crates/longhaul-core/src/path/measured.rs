@@ -195,9 +195,11 @@ const RULES: &[Rule] = &[
     Rule {
         kind: Kind::Fragmentation,
         holds: |way, first| {
-            way.smaller.as_ref().is_some_and(|smaller| {
-                first.rate.0 > 0 && smaller.rate.0 as f64 >= WORTH * first.rate.0 as f64 && smaller.mss < first.mss
-            })
+            // Only the search tells it from losses that came by chance in the first run.
+            way.uncut.is_some()
+                && way.smaller.as_ref().is_some_and(|smaller| {
+                    first.rate.0 > 0 && smaller.rate.0 as f64 >= WORTH * first.rate.0 as f64 && smaller.mss < first.mss
+                })
         },
         evidence: |way, first| {
             let (mss, lost) = way.smaller.as_ref().map_or((0, 0.0), |run| (run.mss, run.lost));
@@ -408,8 +410,14 @@ mod tests {
         let cut = |way: &mut Way| {
             way.runs = vec![run(45, 1, None)];
             way.smaller = Some(Run { mss: 1254, ..run(450, 1, None) });
+            way.uncut = Some(1254);
         };
         assert_eq!(with(cut), Kind::Fragmentation);
+        let unsearched = |way: &mut Way| {
+            way.runs = vec![run(45, 1, None)];
+            way.smaller = Some(Run { mss: 1000, ..run(450, 1, None) });
+        };
+        assert_eq!(with(unsearched), Kind::Unknown);
         let policed = facts(95, Limit::CongestionWindow, |sink| {
             (sink.response, sink.lost_lately) = (Some(LossResponse::Ignores), sink.acked_lately / 10);
             sink.retransmitted = sink.acked / 10;
