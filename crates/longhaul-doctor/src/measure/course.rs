@@ -204,7 +204,7 @@ impl<'a> Course<'a> {
             .way(direction)
             .findings()
             .first()
-            .is_some_and(|finding| matches!(finding.kind, Kind::RandomLoss | Kind::Unknown | Kind::Reordering));
+            .is_some_and(|finding| matches!(finding.kind, Kind::RandomLoss | Kind::Unknown));
         if !is_lossy || lost == 0.0 || mss <= SMALL_MSS {
             return Ok(());
         }
