@@ -137,16 +137,22 @@ fn reset(stream: &TcpStream) {
     let _ = stream.set_nonblocking(true);
 }
 
-/// Returns the time for which the CPU quota of this process's cgroup has held it back so far (cgroups(7), cpu.stat
-/// `throttled_usec`). Zero where there is none.
+/// Returns the time for which the CPU quota of this process's cgroup has held it back so far: `throttled_usec` in version 2 of cgroups
+/// (cgroups(7)), `throttled_time` in ns in version 1. Zero where there is none.
 fn throttled() -> Duration {
-    let read = || {
-        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-        let stat = fs::read_to_string(format!("/sys/fs/cgroup{group}/cpu.stat")).ok()?;
-        stat.lines().find_map(|line| line.strip_prefix("throttled_usec "))?.parse().ok()
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let value = |folder: &str, group: &str, name: &str| -> Option<u64> {
+        let stat = fs::read_to_string(format!("/sys/fs/cgroup{folder}{group}/cpu.stat")).ok()?;
+        stat.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
     };
-    Duration::from_micros(read().unwrap_or(0))
+    // A line is `number:controllers:group`.
+    let lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let times = lines.filter_map(|(controllers, group)| match controllers {
+        "" => value("", group, "throttled_usec").map(Duration::from_micros),
+        "cpu" | "cpu,cpuacct" | "cpuacct,cpu" => value("/cpu", group, "throttled_time").map(Duration::from_nanos),
+        _ => None,
+    });
+    times.max().unwrap_or_default()
 }
 
 /// Returns bytes that no box on the way can compress.

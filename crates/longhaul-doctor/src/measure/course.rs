@@ -37,6 +37,8 @@ pub(super) struct Limits {
     pub(super) bytes: Bytes,
     /// Rate at any time, of IP packets.
     pub(super) rate: Option<Rate>,
+    /// Whether only the default congestion control is tried.
+    pub(super) has_only_default: bool,
 }
 
 /// A measurement that goes on.
@@ -255,7 +257,8 @@ impl<'a> Course<'a> {
             Direction::Down => self.session.admitted.congestion.clone(),
         };
         let is_known = |name: &&&str| offered.iter().skip(1).any(|offered| offered == **name);
-        TRIED.iter().filter(is_known).take(MAX_OTHERS).map(|name| (*name).to_string()).collect()
+        let most = if self.limits.has_only_default { 0 } else { MAX_OTHERS };
+        TRIED.iter().filter(is_known).take(most).map(|name| (*name).to_string()).collect()
     }
 
     /// Whether several connections have carried so much more than one that still more may.

@@ -39,7 +39,7 @@ pub(super) fn document(measured: &Measured) -> Value {
         "mss": measured.mss,
         "bdp_bytes": measured.bandwidth_delay().map(|bytes| bytes.0),
         "findings": measured.findings().iter().map(finding).collect::<Vec<_>>(),
-        "runs": measured.outcomes.iter().map(run).collect::<Vec<_>>(),
+        "runs": measured.outcomes.iter().map(|outcome| run(measured, outcome)).collect::<Vec<_>>(),
         "notes": measured.notes,
     })
 }
@@ -64,10 +64,13 @@ fn finding((direction, finding): &Found) -> Value {
     })
 }
 
-fn run(outcome: &Outcome) -> Value {
+fn run(measured: &Measured, outcome: &Outcome) -> Value {
     let Outcome { run, sender, receiver, series, .. } = outcome;
-    let last = sender.looks.last();
+    let (last, metrics) = (sender.looks.last(), measured.metrics(outcome));
     json!({
+        "transfer_time_ratio": metrics.map(|metrics| metrics.transfer_time_ratio),
+        "tcp_efficiency": metrics.map(|metrics| metrics.efficiency),
+        "buffer_delay": metrics.map(|metrics| metrics.buffer_delay),
         "direction": run.direction.name(),
         "connections": run.connections,
         "congestion": sender.congestion,

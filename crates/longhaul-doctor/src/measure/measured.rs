@@ -7,7 +7,7 @@ use longhaul_core::path::diagnosis::{Facts, Finding, Kind, Looks, Watch};
 use longhaul_core::path::laws::{LossResponse, bandwidth_delay, window_rate};
 use longhaul_core::path::measured::{Run, Way};
 use longhaul_measure::look::Look;
-use longhaul_measure::message::{Buffers, Direction};
+use longhaul_measure::message::{Buffers, Direction, Ran};
 use longhaul_units::{Bytes, Rate};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -51,6 +51,17 @@ pub(super) enum Ended {
     Interrupted,
     /// The session was lost, for this reason, during a run in this direction or between two.
     Lost(String, Option<Direction>),
+}
+
+/// The three metrics of RFC 6349 (section 4) for one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Metrics {
+    /// Time of the transfer, as a multiple of that which the line needs (4.1).
+    pub(super) transfer_time_ratio: f64,
+    /// Share of the bytes that were not retransmitted (4.2).
+    pub(super) efficiency: f64,
+    /// How much the mean round trip was longer than the baseline, as a part of it (4.3).
+    pub(super) buffer_delay: f64,
 }
 
 /// A finding, and the direction that has it.
@@ -108,6 +119,22 @@ impl Measured {
     pub(super) fn bandwidth_delay(&self) -> Option<Bytes> {
         let rate = Direction::ALL.iter().filter_map(|direction| self.rate(*direction)).map(|(rate, _)| rate).max()?;
         Some(bandwidth_delay(rate, self.min_rtt()?))
+    }
+
+    /// Returns the metrics of a run, or `None` without the rate of the line.
+    pub(super) fn metrics(&self, outcome: &Outcome) -> Option<Metrics> {
+        let direction = outcome.run.direction;
+        let line = self.payload(self.rate(direction)?.0, direction);
+        let Ran { acked, retransmitted, looks, .. } = &outcome.sender;
+        let (at, bytes) = outcome.series.last()?;
+        let achieved = *bytes as f64 * 8.0 / at.as_secs_f64().max(1e-3);
+        let baseline = self.min_rtt()?.as_secs_f64();
+        let mean = looks.iter().map(|look| look.rtt as f64 / 1e6).sum::<f64>() / looks.len().max(1) as f64;
+        Some(Metrics {
+            transfer_time_ratio: line.0 as f64 / achieved.max(1.0),
+            efficiency: *acked as f64 / (acked + retransmitted).max(1) as f64,
+            buffer_delay: ((mean - baseline) / baseline.max(1e-6)).max(0.0),
+        })
     }
 
     /// Returns what limits the path, first what is worth most to lift.
@@ -223,7 +250,8 @@ impl Outcome {
     /// Whether the figures of the two ends contradict each other: then nothing that the far end says counts.
     pub(super) fn is_contradictory(&self) -> bool {
         let Outcome { sender, receiver, run, .. } = self;
-        let is_order = sender.looks.is_sorted_by_key(|look| (look.at, look.acked));
+        let is_order =
+            sender.looks.is_sorted_by_key(|look| look.at) && sender.looks.is_sorted_by_key(|look| look.acked);
         // The SYN and FIN of each connection count as a byte.
         let slack = 2 * u64::from(run.connections);
         let is_down = run.direction == Direction::Down;

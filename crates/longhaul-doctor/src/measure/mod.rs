@@ -16,6 +16,8 @@ mod json;
 mod ladder;
 mod measured;
 mod session;
+#[cfg(test)]
+mod tests;
 mod text;
 mod trains;
 
@@ -60,6 +62,12 @@ pub struct Measure {
     /// Of both directions together, 5s to 150s. The steps share it. Round trips and the path MTU take some seconds more.
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = seconds)]
     seconds: Duration,
+    /// Also print the steps and the three metrics of RFC 6349
+    ///
+    /// For each TCP test: the time of the transfer as a multiple of the least, the share of bytes that were not retransmitted, and how
+    /// much longer the round trip was than the baseline. Only the default congestion control is tested, so each test lasts longer.
+    #[arg(long)]
+    rfc6349: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -95,7 +103,8 @@ impl Measure {
     /// # Errors
     /// There is no result: nobody answers, or the answerer refuses.
     fn measure(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Measured, String> {
-        let limits = Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit };
+        let limits =
+            Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit, has_only_default: self.rfc6349 };
         let mut failed = format!("{} has no address", self.to);
         for address in addresses {
             match Session::open(*address, self.key_file.as_ref()) {
@@ -145,7 +154,11 @@ impl Measure {
 
     fn report(&self, measured: &Measured) -> ExitCode {
         let document = format!("{:#}\n", json::document(measured));
-        let printed = if self.json { say::print(&document) } else { say::print(&text::text(measured)) };
+        let mut text = text::text(measured);
+        if self.rfc6349 {
+            text += &text::rfc6349(measured);
+        }
+        let printed = say::print(if self.json { &document } else { &text });
         if let Some(file) = &self.save {
             if let Err(err) = std::fs::write(file, &document) {
                 return say::failed(&format!("{} cannot be written: {err}", file.display()));

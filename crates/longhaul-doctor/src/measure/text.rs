@@ -66,6 +66,36 @@ fn write(text: &mut String, measured: &Measured) -> std::fmt::Result {
     }
 }
 
+/// Returns the report of a measurement by RFC 6349: its steps, and the three metrics of each test.
+pub(super) fn rfc6349(measured: &Measured) -> String {
+    let mut text = String::from("\nRFC 6349\n");
+    let of_both = |value: &dyn Fn(Direction) -> String| Direction::ALL.map(value).join(" up, ") + " down";
+    let mtu = of_both(&|direction| {
+        measured.ladder.path_mtu[direction as usize].map_or("unknown".into(), |mtu| mtu.to_string())
+    });
+    let rate = of_both(&|direction| measured.rate(direction).map_or("unknown".into(), |(rate, _)| shown(rate)));
+    let rtt = measured.min_rtt().map_or("unknown".into(), round_trip);
+    let product = measured.bandwidth_delay().map_or("unknown".into(), |bytes| format!("{} bytes", bytes.0));
+    let _ = writeln!(text, "1. path MTU: {mtu}\n2. baseline round trip: {rtt}\n3. bottleneck bandwidth: {rate}");
+    let _ = writeln!(text, "4. bandwidth-delay product, and least window: {product}\n5. TCP tests");
+    let _ = writeln!(
+        text,
+        "   {:<5} {:>11} {:<8} {:>14} {:>11} {:>10} {:>12}",
+        "", "connections", "control", "rate", "time ratio", "efficiency", "buffer delay"
+    );
+    for outcome in &measured.outcomes {
+        let Some(metrics) = measured.metrics(outcome) else { continue };
+        let (way, count) = (outcome.run.direction.name(), outcome.run.connections);
+        let (ratio, efficiency) = (metrics.transfer_time_ratio, 100.0 * metrics.efficiency);
+        let (delay, control, rate) = (100.0 * metrics.buffer_delay, &outcome.sender.congestion, shown(outcome.rate()));
+        let _ = writeln!(
+            text,
+            "   {way:<5} {count:>11} {control:<8} {rate:>14} {ratio:>11.2} {efficiency:>8.2} % {delay:>10.1} %"
+        );
+    }
+    text
+}
+
 fn limit(text: &mut String, nth: usize, (direction, finding): &Found) -> std::fmt::Result {
     let what = match finding.kind {
         Kind::LinkRate => "the rate of the line".to_string(),
