@@ -226,7 +226,7 @@ const RECEIVE_BUFFER: u64 = 4 << 20;
 
 /// Time in which an answer comes if the path has this round trip: some more than it, for a busy host.
 pub fn patience(rtt: Duration) -> Duration {
-    rtt * 2 + Duration::from_millis(100)
+    (rtt * 2 + Duration::from_millis(100)).min(Duration::from_secs(3))
 }
 
 #[cfg(test)]

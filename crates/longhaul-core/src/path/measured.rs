@@ -50,6 +50,8 @@ pub struct Way {
     pub line: Option<Rate>,
     /// Rates that the largest buffers of the two hosts allow, with the limit that each would be.
     pub ceilings: Vec<(Rate, Kind)>,
+    /// Rate of payload that the measurement may send at most, if it is limited.
+    pub limit: Option<Rate>,
     /// Whether the path carried nothing more from some time on.
     pub has_died: bool,
 }
@@ -88,6 +90,9 @@ impl Way {
 
     /// Whether the line was full in a run, so that [`best`](Way::best) is its rate, and not only a part of it.
     pub fn is_line_reached(&self) -> bool {
+        if self.limit.is_some_and(|limit| is_near(self.best(), limit)) {
+            return false;
+        }
         let kinds = self.all().filter_map(|run| Some((run, run.facts.as_ref()?.finding().kind)));
         let is_full = kinds
             .filter(|(run, _)| is_near(run.rate, self.best()))
@@ -198,7 +203,8 @@ const RULES: &[Rule] = &[
             // Only the search tells it from losses that came by chance in the first run.
             way.uncut.is_some()
                 && way.smaller.as_ref().is_some_and(|smaller| {
-                    first.rate.0 > 0 && smaller.rate.0 as f64 >= WORTH * first.rate.0 as f64 && smaller.mss < first.mss
+                    let is_faster = smaller.rate.0 as f64 >= WORTH * first.rate.0 as f64;
+                    first.rate.0 > 0 && is_faster && smaller.mss < first.mss && smaller.lost <= first.lost
                 })
         },
         evidence: |way, first| {
@@ -207,11 +213,19 @@ const RULES: &[Rule] = &[
                 "with MSS {} {:.3} % is lost, with MSS {} {:.3} %: a box cuts larger packets into fragments, and some of these are lost",
                 first.mss,
                 first.lost * 100.0,
-                way.uncut.unwrap_or(mss),
+                mss,
                 lost * 100.0
             )
         },
-        advice: "Set `mss` on both relays or hosts to the largest that is not cut.",
+        advice: "Set `mss` on both relays or hosts to the smaller of the two.",
+    },
+    Rule {
+        kind: Kind::Cap,
+        holds: |way, first| way.limit.is_some_and(|limit| is_near(first.rate, limit)),
+        evidence: |way, _| {
+            format!("the measurement sends {:.1} Mbit/s at most", way.limit.map_or(0.0, |limit| limit.0 as f64 / 1e6))
+        },
+        advice: "Measure without --limit, or with a higher one.",
     },
     Rule {
         kind: Kind::Cpu,
@@ -397,6 +411,9 @@ mod tests {
         assert_eq!(with(|way| way.has_died = true), Kind::Stalled);
         assert_eq!(with(|way| (way.has_died, way.runs) = (true, Vec::new())), Kind::Stalled);
         assert_eq!(with(|way| way.runs[0].cpu = 0.97), Kind::Cpu);
+        assert_eq!(with(|way| way.limit = Some(Rate(200 * MBIT))), Kind::Cap);
+        assert_eq!(with(|way| way.limit = Some(Rate(400 * MBIT))), Kind::LinkRate);
+        assert!(!Way { limit: Some(Rate(200 * MBIT)), ..full() }.is_line_reached());
         assert_eq!(with(|way| way.runs[0].throttled = 0.3), Kind::Cpu);
         let shared = |way: &mut Way| (way.idle_rtt, way.line) = (80 * MS, Some(Rate(300 * MBIT)));
         assert_eq!(with(shared), Kind::CongestedQueue);

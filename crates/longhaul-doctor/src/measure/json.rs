@@ -1,7 +1,7 @@
 //! A measured path as one JSON document. docs/path.md has its fields.
 
 use super::measured::{Ended, Found, Measured};
-use super::session::Outcome;
+use super::session::{NO_ANSWER, Outcome};
 use longhaul_measure::message::Direction;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -36,6 +36,7 @@ pub(super) fn document(measured: &Measured) -> Value {
             let trains = measured.lines[direction as usize].trains.iter();
             json!(trains.map(|(sent, came, lost)| json!([mbps(sent.0), mbps(came.0), lost])).collect::<Vec<_>>())
         }),
+        "uncut_mss": both(&|direction| json!(measured.uncut[direction as usize])),
         "mss": measured.mss,
         "bdp_bytes": measured.bandwidth_delay().map(|bytes| bytes.0),
         "findings": measured.findings().iter().map(finding).collect::<Vec<_>>(),
@@ -48,7 +49,8 @@ fn ended(measured: &Measured) -> Value {
     match &measured.ended {
         None => Value::Null,
         Some(Ended::Interrupted) => "interrupted".into(),
-        Some(Ended::Lost(why, _)) => why.clone().into(),
+        Some(Ended::Lost(why)) => why.clone().into(),
+        Some(Ended::Died(_)) => NO_ANSWER.into(),
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Measured {
     pub(super) lines: [Line; 2],
     /// The largest MSS whose packets no box cuts into fragments, up and down, where larger ones lose more.
     pub(super) uncut: [Option<u32>; 2],
+    /// The largest rate that the measurement may send, of IP packets.
+    pub(super) limit: Option<Rate>,
     /// The largest buffers of this host and of the far one.
     pub(super) buffers: [Buffers; 2],
     /// The runs, in their order.
@@ -49,8 +51,10 @@ pub(super) struct Measured {
 pub(super) enum Ended {
     /// Ctrl-C.
     Interrupted,
-    /// The session was lost, for this reason, during a run in this direction or between two.
-    Lost(String, Option<Direction>),
+    /// The session was lost, for this reason.
+    Lost(String),
+    /// No answer came any more, after bytes had gone in this direction.
+    Died(Direction),
 }
 
 /// The three metrics of RFC 6349 (section 4) for one run.
@@ -111,8 +115,15 @@ impl Measured {
 
     /// Returns the rate of `outcome` in bits of IP packets.
     fn on_line(&self, outcome: &Outcome) -> Rate {
-        let payload = f64::from(outcome.sender.looks.last().map_or(1, |look| look.mss.max(1)));
-        Rate((outcome.rate().0 as f64 * f64::from(outcome.sender.mss + self.headers()) / payload) as u64)
+        let sender = &outcome.sender;
+        match sender.looks.last() {
+            Some(look) if look.mss > 0 => {
+                let packet = f64::from(sender.mss) + f64::from(self.headers());
+                Rate((outcome.rate().0 as f64 * packet / f64::from(look.mss)) as u64)
+            }
+            // The run ended without the sender's result: its packets are not known.
+            _ => outcome.rate(),
+        }
     }
 
     /// Returns the bytes in flight that fill the path.
@@ -171,7 +182,8 @@ impl Measured {
             uncut: self.uncut[direction as usize],
             line: self.lines[direction as usize].rate.map(|line| self.payload(line, direction)),
             ceilings: self.ceilings(direction),
-            has_died: matches!(&self.ended, Some(Ended::Lost(_, lost)) if lost.unwrap_or_default() == direction),
+            limit: self.limit.map(|limit| self.payload(limit, direction)),
+            has_died: self.ended == Some(Ended::Died(direction)),
         }
     }
 
@@ -179,8 +191,8 @@ impl Measured {
     fn payload(&self, line: Rate, direction: Direction) -> Rate {
         let sender = self.first(direction).map(|first| &first.sender);
         let payload = sender.and_then(|sender| sender.looks.last()).map_or(0, |look| look.mss);
-        let packet = sender.map_or(0, |sender| sender.mss) + self.headers();
-        Rate((line.0 as f64 * f64::from(payload) / f64::from(packet)) as u64)
+        let packet = f64::from(sender.map_or(0, |sender| sender.mss)) + f64::from(self.headers());
+        if payload == 0 { line } else { Rate((line.0 as f64 * f64::from(payload) / packet) as u64) }
     }
 
     /// Returns the rates that the largest buffers of the sender and the receiver allow.
@@ -247,17 +259,19 @@ impl Outcome {
         lost as f64 / sent.max(1) as f64
     }
 
-    /// Whether the figures of the two ends contradict each other: then nothing that the far end says counts.
+    /// Whether the far end's figures contradict what this host has seen, or each other, or are none that a run has.
     pub(super) fn is_contradictory(&self) -> bool {
         let Outcome { sender, receiver, run, .. } = self;
-        let is_order =
-            sender.looks.is_sorted_by_key(|look| look.at) && sender.looks.is_sorted_by_key(|look| look.acked);
+        let connections = u64::from(run.connections);
+        let looks = &sender.looks;
+        let is_order = looks.is_sorted_by_key(|look| look.at) && looks.is_sorted_by_key(|look| look.acked);
+        let is_share = |share: f64| (0.0..=1.0).contains(&share);
+        let are_shares = [sender, receiver].iter().all(|ran| is_share(ran.cpu) && is_share(ran.throttled));
+        let are_segments = sender.mss <= MAX_MSS && looks.iter().all(|look| look.mss <= sender.mss);
         // The SYN and FIN of each connection count as a byte.
-        let slack = 2 * u64::from(run.connections);
-        let is_down = run.direction == Direction::Down;
-        receiver.bytes > sender.bytes
-            || !is_order
-            || is_down && sender.acked > receiver.bytes + slack + UNREAD * u64::from(run.connections)
+        let has_come = receiver.bytes.saturating_add(connections * (UNREAD + 2));
+        let is_too_much = run.direction == Direction::Down && sender.acked > has_come;
+        receiver.bytes > sender.bytes || !is_order || !are_shares || !are_segments || is_too_much
     }
 }
 
@@ -268,7 +282,7 @@ fn run(outcome: &Outcome) -> Run {
         connections: outcome.run.connections,
         rate: outcome.rate(),
         mss: sender.mss,
-        facts: facts(outcome).filter(|_| !outcome.is_contradictory()),
+        facts: facts(outcome),
         cpu: sender.cpu.max(outcome.receiver.cpu),
         throttled: sender.throttled.max(outcome.receiver.throttled),
         lost: outcome.lost_share(),
@@ -308,7 +322,7 @@ fn lost_of(looks: &[Look]) -> (u64, u64) {
     let again = last.retransmitted.saturating_sub(first.retransmitted);
     // Those that the receiver had already were sent again for nothing.
     let needless = u64::from(last.duplicates.saturating_sub(first.duplicates)) * u64::from(last.mss);
-    (last.acked.saturating_sub(first.acked) + again, again.saturating_sub(needless))
+    (last.acked.saturating_sub(first.acked).saturating_add(again), again.saturating_sub(needless))
 }
 
 /// Returns the looks after the start of a run: its last two thirds.
@@ -326,3 +340,5 @@ const PAYLOAD_OF_SEND_BUFFER: f64 = 0.89;
 const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;
 /// Segments of a look from which on a share of lost ones means something.
 const MANY: f64 = 1000.0;
+/// MSS at most: a packet has 65,535 bytes.
+const MAX_MSS: u32 = 65_495;

@@ -120,16 +120,26 @@ fn figures_that_contradict_each_other_do_not_count() {
         run.sender.bytes += 1 << 30;
     };
     assert!(lie(down), "it has not arrived here");
-    let mut liar = honest.clone();
-    liar.receiver.bytes += 1;
-    assert!(measured(vec![liar]).way(Direction::Up).runs[0].facts.is_none());
+    assert!(lie(|run| run.sender.cpu = 1e308) && lie(|run| run.receiver.throttled = f64::NAN));
+    assert!(lie(|run| run.sender.mss = 70_000) && lie(|run| run.sender.looks[9].mss = 9000));
+}
+
+#[test]
+fn a_far_end_that_closes_says_nothing_about_the_path() {
+    let mut closed = measured(Vec::new());
+    closed.ended = Some(Ended::Lost("it ended the session".into()));
+    assert!(closed.findings().is_empty());
+    // A run without the sender's result has the rate of its payload.
+    let mut run = outcome(100, |_| 0);
+    run.sender = Ran::default();
+    assert_eq!(measured(vec![run]).rate(Direction::Up).unwrap().0, Rate(100_000_000));
 }
 
 #[test]
 fn a_part_of_a_measurement_has_what_is_known() {
     let mut nothing = measured(Vec::new());
     assert!(nothing.findings().is_empty());
-    nothing.ended = Some(Ended::Lost("no answer in time".into(), None));
+    nothing.ended = Some(Ended::Died(Direction::Up));
     assert_eq!(nothing.findings().iter().map(|(_, finding)| finding.kind).collect::<Vec<_>>(), [Kind::Stalled]);
     let document = json::document(&nothing);
     assert_eq!((&document["complete"], &document["ended"]), (&false.into(), &"no answer in time".into()));

@@ -52,7 +52,7 @@ pub(super) fn find_line(
             break;
         }
         let (sent, arrived) = one(session, datagrams, &train)?;
-        line.bytes += sent.datagrams * u64::from(train.size);
+        line.bytes = line.bytes.saturating_add(sent.datagrams.saturating_mul(u64::from(train.size)));
         if sent.datagrams == 0 || arrived.datagrams < LEAST {
             break;
         }
@@ -87,7 +87,7 @@ impl Line {
         for again in 1..=2 {
             let train = Train { number: train.number + 2 * MAX_TRAINS as u32 * again, ..train.clone() };
             let (sent, arrived) = one(session, datagrams, &train)?;
-            self.bytes += sent.datagrams * u64::from(train.size);
+            self.bytes = self.bytes.saturating_add(sent.datagrams.saturating_mul(u64::from(train.size)));
             let per_byte = 8.0 * per_payload(&train, datagrams);
             rates.push(Rate(rate_of(arrived.half_bytes, arrived.half_micros, per_byte) as u64));
         }

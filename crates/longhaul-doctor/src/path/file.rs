@@ -229,7 +229,7 @@ impl Document {
 /// The version of the document that is read here.
 const FORMAT: u64 = 1;
 const MAX_BYTES: u64 = 16 << 20;
-const EXPECTED: &str = "a measured path has \"longhaul\": \"path\" and \"format\": 1, as docs/advise.md describes it";
+const EXPECTED: &str = "a measured path has \"longhaul\": \"path\" and \"format\": 1, as docs/path.md describes it";
 
 #[cfg(test)]
 mod tests {

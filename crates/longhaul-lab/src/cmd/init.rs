@@ -26,30 +26,23 @@ use std::time::Duration;
 pub(crate) struct Init {
     /// Round trip of the path, from 1ms to 10s [default: 63ms]
     #[arg(long, value_name = "TIME", value_parser = typed(read_rtt))]
-    rtt: Option<Typed<Duration>>,
+    rtt: Option<String>,
     /// Rate, from 1Mbit/s to 100Gbit/s [default: 1Gbit/s]
     #[arg(long, value_parser = typed(read_rate))]
-    rate: Option<Typed<Rate>>,
+    rate: Option<String>,
     /// Share of segments lost at random, up to 50% [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = typed(read_loss))]
-    loss: Option<Typed<f64>>,
+    loss: Option<String>,
     /// TCP window of the hosts [default: autotuned]
     ///
     /// For example 256KiB. Without it the window is autotuned, as on Linux of today.
     #[arg(long, value_name = "SIZE", value_parser = typed(window_with_unit))]
-    window: Option<Typed<Bytes>>,
+    window: Option<String>,
     /// File that `longhaul path --json` wrote: the path as it was measured
     ///
     /// The way up counts. `-` is standard input. A flag replaces the file's value.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-}
-
-/// A value with its text as it was typed. The file gets the text, because the value may be rounded when it is printed.
-#[derive(Clone, Debug)]
-struct Typed<T> {
-    value: T,
-    text: String,
 }
 
 /// Reads a window with its unit. A number alone is probably a window whose unit was forgotten.
@@ -61,9 +54,9 @@ fn window_with_unit(text: &str) -> Result<Bytes, String> {
     read_window(text)
 }
 
-/// Returns a parser that also keeps the text.
-fn typed<T>(read: fn(&str) -> Result<T, String>) -> impl Fn(&str) -> Result<Typed<T>, String> + Clone {
-    move |text| read(text).map(|value| Typed { value, text: text.trim().to_string() })
+/// Returns a parser that checks the text by `read` and keeps it. The file gets the text, because the value may be rounded when it is printed.
+fn typed<T>(read: fn(&str) -> Result<T, String>) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |text| read(text).map(|_| text.trim().to_string())
 }
 
 impl Init {
@@ -76,6 +69,13 @@ impl Init {
                 return ExitCode::from(WRONG);
             }
         };
+        if let (Some(file), None, None) = (&self.from, &self.rate, measured.rate) {
+            eprintln!(
+                "error: {} has no rate for the way up, as the measurement ended early: add --rate 1Gbit/s",
+                file.display()
+            );
+            return ExitCode::from(WRONG);
+        }
         print_only(&self.text(&measured))
     }
 
@@ -87,10 +87,11 @@ impl Init {
         let limit = measured.limited.as_ref().map_or("", |limited| limited.kind.as_str());
         let is_policed = limit == "policer" && self.rate.is_none();
         let measured_rate = measured.rate.map(shown_rate);
-        let measured_loss = measured.loss.filter(|loss| *loss >= LEAST_LOSS && !is_policed).map(shown_share);
-        let rtt = typed(text_of(&self.rtt), measured.rtt.map(shown_time), "63ms");
-        let rate = typed(text_of(&self.rate), measured_rate.clone().filter(|_| !is_policed), "1Gbit/s");
-        let loss = text_of(&self.loss).or(measured_loss).filter(|loss| !matches!(loss.as_str(), "0" | "0%"));
+        // Losses of a queue or a policer are no losses at random.
+        let measured_loss = measured.loss.filter(|loss| *loss >= LEAST_LOSS && limit == "random-loss").map(shown_share);
+        let rtt = typed(self.rtt.clone(), measured.rtt.map(shown_time), "63ms");
+        let rate = typed(self.rate.clone(), measured_rate.clone().filter(|_| !is_policed), "1Gbit/s");
+        let loss = self.loss.clone().or(measured_loss).filter(|loss| !matches!(loss.as_str(), "0" | "0%"));
         let mut text =
             HEAD.replace("SOURCE", if self.from.is_some() { "longhaul path" } else { "ping and the contract" });
         let _ = writeln!(text, "[link]\nrtt  = \"{rtt}\"\nrate = \"{rate}\"");
@@ -107,7 +108,7 @@ impl Init {
         }
         text += HOST;
         let measured_window = measured.limited.as_ref().and_then(|limited| limited.window);
-        let _ = match text_of(&self.window).or(measured_window.map(|window| format!("{}B", window.0))) {
+        let _ = match self.window.clone().or(measured_window.map(|window| format!("{}B", window.0))) {
             Some(window) => writeln!(text, "window = \"{window}\""),
             None => writeln!(text, "# window = \"256KiB\""),
         };
@@ -120,10 +121,6 @@ impl Init {
         }
         text
     }
-}
-
-fn text_of<T>(typed: &Option<Typed<T>>) -> Option<String> {
-    typed.as_ref().map(|typed| typed.text.clone())
 }
 
 /// Returns a measured time in µs, within the range of the key.
@@ -220,10 +217,11 @@ mod tests {
             let scenario = crate::scenario::read::read("mine", "mine.toml", &text)
                 .unwrap_or_else(|refused| panic!("{refused}\n{text}"));
             let setup = &scenario.runs[0].setup;
-            assert_eq!(Some(setup.link.rtt), init.rtt.map(|rtt| rtt.value));
-            assert_eq!(setup.link.rate, init.rate.map(|rate| rate.value));
-            assert_eq!(Some(setup.link.loss), init.loss.map(|loss| loss.value));
-            assert_eq!(setup.host.window, init.window.map(|window| window.value));
+            assert_eq!((Ok(setup.link.rtt), setup.link.rate), (read_rtt(rtt), read_rate(rate).ok()));
+            assert_eq!(
+                (Ok(setup.link.loss), setup.host.window),
+                (read_loss(loss), window.map(|text| read_window(text).unwrap()))
+            );
         }
     }
 
@@ -249,6 +247,9 @@ mod tests {
         assert_eq!((link.rtt, link.rate), (Duration::from_micros(63_042), Some(Rate(199_876_000))));
         assert!(text.contains("mtu = \"1400 black-hole\"") && text.contains("congestion = \"cubic\""), "{text}");
         assert!(text.contains("source = \"longhaul path\"") == init.from.is_some(), "{text}");
+        assert!(!text.contains("\nloss"), "{text}");
+        let lossy = Measured { limited: limited("random-loss", None), ..measured.clone() };
+        assert_eq!(read(&lossy).0.runs[0].setup.link.loss, 0.0012);
         let policed = Measured { mtu: Some(1500), limited: limited("policer", None), ..measured.clone() };
         let (_, text) = read(&policed);
         assert!(text.contains("policer = \"199876kbit/s burst 256kB\"") && !text.contains("\nloss"), "{text}");
