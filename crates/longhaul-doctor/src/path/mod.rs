@@ -3,6 +3,9 @@
 mod file;
 mod value;
 
+#[cfg(test)]
+pub(crate) use file::parse;
+pub(crate) use file::read_as;
 pub(crate) use value::{help, read_rate, read_rtt, read_system, unknown};
 
 use crate::show::round_trip;
