@@ -10,6 +10,8 @@ mod facts;
 mod finding;
 mod kind;
 mod rules;
+#[cfg(test)]
+mod rules_tests;
 mod watch;
 
 pub use facts::{Facts, Sink, Source};
