@@ -273,7 +273,7 @@ const QUEUED: f64 = 0.1;
 
 #[cfg(test)]
 mod tests {
-    use super::super::diagnosis::{Sink, Source};
+    use super::super::diagnosis::Sink;
     use super::super::laws::LossResponse;
     use super::super::limit::Limit;
     use super::*;
@@ -305,7 +305,7 @@ mod tests {
             ..Sink::default()
         };
         change(&mut sink);
-        Facts { elapsed: 3000 * MS, carried: acked, is_ssh: false, source: Source::default(), sink }
+        Facts { elapsed: 3000 * MS, carried: acked, sink, ..Facts::default() }
     }
 
     fn run(mbit: u64, connections: u32, facts: Option<Facts>) -> Run {

@@ -13,10 +13,21 @@ pub struct Facts {
     pub carried: u64,
     /// Whether the flow began with the banner of SSH.
     pub is_ssh: bool,
+    /// The processor time of the process that carries the flow.
+    pub processor: Processor,
     /// The leg from which the bytes come.
     pub source: Source,
     /// The leg on which they go on.
     pub sink: Sink,
+}
+
+/// Processor time of the process that carries the flow, as shares of a time of some seconds. Zero where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Processor {
+    /// Time for which its threads computed. Above 1 for several threads.
+    pub computed: f64,
+    /// Time for which a CPU quota of its cgroup held it back, between 0 and 1.
+    pub throttled: f64,
 }
 
 /// The leg from which the bytes come.
@@ -26,6 +37,8 @@ pub struct Source {
     pub rtt: Duration,
     /// The shortest one: [`Sample::least_rtt`](crate::path::Sample::least_rtt).
     pub least_rtt: Duration,
+    /// Time from an acknowledgement of ours to the payload that answers it: [`Sample::receive_rtt`](crate::path::Sample::receive_rtt).
+    pub receive_rtt: Duration,
     /// Mean time since the last payload at a look.
     pub silent: Duration,
     /// Share of the looks at which 256 KiB and more were not passed on: the relay is behind.
@@ -39,6 +52,8 @@ pub struct Sink {
     pub rtt: Duration,
     /// The smallest round-trip time that the kernel remembers.
     pub min_rtt: Duration,
+    /// The same at the first look at the flow, when it had carried little.
+    pub first_min_rtt: Duration,
     /// Shares of the looks by their limit, in the order of [`Limit::ALL`].
     pub limits: [f64; Limit::ALL.len()],
     /// Share of the time with bytes in flight.
@@ -56,12 +71,17 @@ pub struct Sink {
     pub closed: u32,
     /// Payload bytes acknowledged.
     pub acked: u64,
+    /// Payload bytes acknowledged since the flow began.
+    pub acked_in_all: u64,
     /// Payload bytes sent again.
     pub retransmitted: u64,
     /// Payload bytes acknowledged in this window and the ones before, the earlier ones for less each.
     pub acked_lately: u64,
     /// The same of bytes sent again, without those that the peer had already.
     pub lost_lately: u64,
+    /// Variance of the number of segments lost between two looks, divided by its mean: about 1 if each is lost by itself (Poisson), and
+    /// far above 1 if they are lost together. Of the same time as `lost_lately`; 0 without losses.
+    pub loss_dispersion: f64,
     /// Segments received: acknowledgements.
     pub answers: u32,
     /// Segments sent again for nothing.
@@ -74,6 +94,8 @@ pub struct Sink {
     pub slowest: f64,
     /// The largest one.
     pub fastest: f64,
+    /// The same of the first window of the flow.
+    pub first_fastest: f64,
     /// The largest delivery rate that the kernel measured, but not for want of bytes to send.
     pub delivery: f64,
     /// The largest pacing rate; 0 without one.

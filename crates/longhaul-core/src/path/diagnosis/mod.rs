@@ -14,7 +14,7 @@ mod rules;
 mod rules_tests;
 mod watch;
 
-pub use facts::{Facts, Sink, Source};
+pub use facts::{Facts, Processor, Sink, Source};
 pub use finding::{Finding, Findings, Side};
 pub use kind::Kind;
 pub use watch::{Looks, Watch};

@@ -1,6 +1,6 @@
 //! The decision: one row for each finding. The first row that holds is the limit.
 
-use super::facts::Facts;
+use super::facts::{Facts, Source};
 use super::finding::{Finding, Side};
 use super::kind::Kind;
 use crate::path::laws::{LossResponse, OPENSSH_WINDOW, loss_rate, window_rate};
@@ -32,13 +32,19 @@ impl Facts {
         let ceilings = others.filter_map(|(_, other)| Some(((other.ceiling)(self)?, other.kind)));
         // A limit below the present rate is none.
         let next = ceilings.filter(|(rate, _)| *rate >= self.rate()).min_by(|a, b| a.0.total_cmp(&b.0));
-        let is_lifted = !matches!(rule.kind, Kind::LinkRate | Kind::Stalled);
+        let is_lifted =
+            !matches!(rule.kind, Kind::LinkRate | Kind::Stalled | Kind::MtuBlackHole | Kind::CongestedQueue);
         let (what_if, then) = next.filter(|_| is_lifted).map(|(rate, kind)| (Rate(rate as u64), kind)).unzip();
         Finding { kind: rule.kind, leg: rule.leg, evidence: (rule.evidence)(self), what_if, then, advice: rule.advice }
     }
 
     fn waits(&self) -> bool {
         self.sink.waits() >= MOSTLY
+    }
+
+    /// Whether the peer acknowledges nothing.
+    fn is_dead(&self) -> bool {
+        self.sink.acked == 0 && self.sink.timeouts >= 1 && self.waits() && self.sink.window > 0
     }
 
     /// Whether the source brings less than the sink can send. A relay that is behind has no time to read.
@@ -56,8 +62,38 @@ impl Facts {
         is_answered_late(self.sink.answers, self.sink.acked, self.sink.mss, self.elapsed)
     }
 
+    /// Whether the source sends as soon as our acknowledgements come. A program that writes by a timer keeps them waiting.
+    fn is_answered_at_once(&self) -> bool {
+        let Source { rtt, receive_rtt, .. } = self.source;
+        (rtt * 9 / 10..=rtt * 23 / 20).contains(&receive_rtt)
+    }
+
     fn has_queue(&self) -> bool {
         !self.is_late() && self.sink.queue() * 10 >= self.sink.min_rtt && self.sink.queue() >= LEAST_QUEUE
+    }
+
+    /// Whether a queue stood when the flow began: it is of other traffic.
+    fn had_queue(&self) -> bool {
+        let before = self.sink.first_min_rtt.saturating_sub(self.sink.min_rtt);
+        before * 10 >= self.sink.min_rtt && before >= LEAST_QUEUE
+    }
+
+    /// Whether the peer's window is full, and always has about the same size. That of a reader which is slow varies.
+    fn fills_the_window(&self) -> bool {
+        self.waits()
+            && self.sink.limited_by_peer >= 0.5
+            && self.sink.least_window as f64 >= CONSTANT * self.sink.window as f64
+    }
+
+    /// Whether no more than the first small segments were ever acknowledged, and full ones are sent again and again.
+    fn is_stuck_at_full_segments(&self) -> bool {
+        let mss = u64::from(self.sink.mss);
+        self.sink.timeouts >= 2 && mss > LEAST_MSS && self.sink.acked_in_all < SMALL_SEGMENTS * mss
+    }
+
+    /// Whether the relay does not keep up with the source, although the sink could send more.
+    fn is_behind(&self, share: f64) -> bool {
+        !self.waits() && self.source.behind >= share
     }
 
     /// Whether the congestion control sends at the rate that it has seen delivered, as BBR does, and keeps the queue short.
@@ -68,6 +104,11 @@ impl Facts {
     /// Whether the rate was about the same in each third of the time.
     fn is_steady(&self) -> bool {
         self.sink.slowest > 0.0 && self.sink.slowest >= STEADY * self.sink.fastest
+    }
+
+    /// Whether segments are lost one by one. A policer, or a queue of a few packets, loses several at once.
+    fn loses_singly(&self) -> bool {
+        self.sink.loss_dispersion <= TOGETHER
     }
 
     /// Returns the rate of the sink's congestion control with the loss that was seen.
@@ -102,9 +143,22 @@ fn percent(share: f64) -> String {
 /// All rules, the surest first.
 const RULES: &[Rule] = &[
     Rule {
+        kind: Kind::MtuBlackHole,
+        leg: Some(Side::Sink),
+        holds: |facts| facts.is_dead() && facts.is_stuck_at_full_segments(),
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "the handshake has passed, and {} bytes of payload in all; since then segments of {} bytes are sent again, {} times in a row, and none is acknowledged",
+                facts.sink.acked_in_all, facts.sink.mss, facts.sink.timeouts
+            )
+        },
+        advice: "Let the path send ICMP \"fragmentation needed\", or set `mss` on this leg to what fits (longhaul advise).",
+    },
+    Rule {
         kind: Kind::Stalled,
         leg: Some(Side::Sink),
-        holds: |facts| facts.sink.acked == 0 && facts.sink.timeouts >= 1 && facts.waits() && facts.sink.window > 0,
+        holds: |facts| facts.is_dead(),
         ceiling: |_| None,
         evidence: |facts| {
             format!(
@@ -149,11 +203,10 @@ const RULES: &[Rule] = &[
         leg: Some(Side::Sink),
         holds: |facts| {
             let full = rate_of(facts.sink.window, facts.sink.rtt);
-            facts.waits()
-                && facts.sink.limited_by_peer >= 0.5
-                // That of a reader which is slow varies.
-                && facts.sink.least_window as f64 >= CONSTANT * facts.sink.window as f64
+            facts.fills_the_window()
                 && !facts.is_late()
+                // A larger window would make the queue longer, and the rate no higher.
+                && !facts.has_queue()
                 && (0.5 * full..=1.5 * full).contains(&facts.rate())
                 && facts.sink.rtt >= LEAST_RTT
         },
@@ -193,6 +246,29 @@ const RULES: &[Rule] = &[
         advice: "Raise net.ipv4.tcp_wmem (third value), or take away `send-buffer`.",
     },
     Rule {
+        kind: Kind::Cpu,
+        leg: None,
+        holds: |facts| {
+            (facts.processor.throttled >= THROTTLED && facts.is_behind(SELDOM))
+                || (facts.processor.computed >= BUSY && facts.is_behind(MOSTLY))
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            let behind = percent(facts.source.behind);
+            match facts.processor.throttled >= THROTTLED {
+                true => format!(
+                    "a CPU quota held the relay back for {} of the time, and bytes waited for it at {behind} of the looks",
+                    percent(facts.processor.throttled)
+                ),
+                false => format!(
+                    "the relay used {:.2} CPUs, and bytes waited for it at {behind} of the looks",
+                    facts.processor.computed
+                ),
+            }
+        },
+        advice: "Give the relay more CPU, or raise its quota (CPUQuota= of the unit, the container's limit).",
+    },
+    Rule {
         kind: Kind::ApplicationWindow,
         leg: None,
         holds: |facts| {
@@ -217,15 +293,17 @@ const RULES: &[Rule] = &[
             facts.starves()
                 && facts.source.rtt >= WAN_RTT
                 && facts.is_steady()
+                && facts.is_answered_at_once()
                 // Bursts of one round trip each. Of longer ones, the mean silence is above half of it.
                 && (facts.source.rtt / 4..=facts.source.rtt * 11 / 20).contains(&facts.source.silent)
         },
         ceiling: |_| None,
         evidence: |facts| {
             format!(
-                "it sends {:.0} bytes in each round trip of {}, and then waits",
+                "it sends {:.0} bytes in each round trip of {}, waits, and goes on {} after an acknowledgement was sent to it",
                 facts.rate() / 8.0 * facts.source.rtt.as_secs_f64(),
-                ms(facts.source.rtt)
+                ms(facts.source.rtt),
+                ms(facts.source.receive_rtt)
             )
         },
         advice: "Raise the send buffer of the host on this leg (longhaul advise), or put a relay beside it.",
@@ -289,12 +367,12 @@ const RULES: &[Rule] = &[
             let segments = facts.sink.lost_lately / u64::from(facts.sink.mss.max(1));
             let is_near = facts.law().is_some_and(|law| (0.5 * law..=2.0 * law).contains(&facts.rate()));
             let is_going_on = segments >= FEW && facts.sink.retransmitted > 0;
-            facts.is_of_path() && responds && is_going_on && !facts.has_queue() && is_near
+            facts.is_of_path() && responds && is_going_on && facts.loses_singly() && !facts.has_queue() && is_near
         },
-        ceiling: |facts| facts.law(),
+        ceiling: |facts| facts.law().filter(|_| facts.loses_singly()),
         evidence: |facts| {
             format!(
-                "{} is lost without a queue; at {} that leaves {:?} about {}",
+                "{} is lost, one by one, without a queue; at {} that leaves {:?} about {}",
                 percent(facts.sink.loss()),
                 ms(facts.sink.min_rtt),
                 facts.sink.response.unwrap_or(LossResponse::Cubic),
@@ -304,9 +382,31 @@ const RULES: &[Rule] = &[
         advice: "Give the leg BBR (congestion = \"bbr\").",
     },
     Rule {
+        kind: Kind::CongestedQueue,
+        leg: Some(Side::Sink),
+        holds: |facts| {
+            // Where the rate has risen since then, the others may have ended.
+            let is_shared = facts.had_queue() && facts.sink.fastest <= RISEN * facts.sink.first_fastest;
+            is_shared && facts.has_queue() && (facts.is_of_path() || facts.fills_the_window())
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "a packet waited {} on the way before this flow had sent much, and waits {} now: others fill a queue",
+                ms(facts.sink.first_min_rtt.saturating_sub(facts.sink.min_rtt)),
+                ms(facts.sink.queue())
+            )
+        },
+        advice: "Other traffic takes a share of the line. Give it less, or send when it is quiet.",
+    },
+    Rule {
         kind: Kind::LinkRate,
         leg: Some(Side::Sink),
-        holds: |facts| facts.is_of_path() && (facts.has_queue() || facts.follows_the_line()) && facts.is_steady(),
+        holds: |facts| {
+            let is_full = facts.has_queue() && (facts.is_of_path() || facts.fills_the_window());
+            let is_followed = facts.is_of_path() && facts.follows_the_line();
+            (is_full || is_followed) && facts.is_steady() && !facts.had_queue()
+        },
         // Without a queue, what is delivered says nothing about the line.
         ceiling: |facts| {
             (facts.is_of_path() && facts.has_queue() && facts.sink.delivery > 0.0).then_some(facts.sink.delivery)
@@ -334,6 +434,18 @@ const LEAST_RTT: Duration = Duration::from_millis(1);
 const STEADY: f64 = 0.8;
 /// Share of lost bytes from which on a policer is likely: no line loses so much at random.
 const POLICED: f64 = 0.02;
+/// Largest variance of the losses between two looks, as a multiple of their mean, of losses one by one. Chance alone exceeds it in one of
+/// 40 windows of 12 looks (chi-squared distribution).
+const TOGETHER: f64 = 2.0;
+/// Multiple of the first rate from which on a rate has risen.
+const RISEN: f64 = 1.5;
+/// CPUs from which on a relay is busy, and share of the time from which on a quota counts.
+const BUSY: f64 = 0.85;
+const THROTTLED: f64 = 0.1;
+/// Smallest segment that every path carries (RFC 1122 4.2.2.6), and number of full segments that the small ones of a handshake, such as
+/// that of SSH, do not reach. A sender of bulk begins with ten (RFC 6928).
+const LEAST_MSS: u64 = 536;
+const SMALL_SEGMENTS: u64 = 4;
 /// Number of segments from which on a loss rate, and a share of duplicates, is no matter of chance.
 const FEW: u64 = 3;
 /// Number of looks at a window that has closed from which on its reader is slow.

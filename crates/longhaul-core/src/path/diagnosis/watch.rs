@@ -1,6 +1,6 @@
 //! Gathers looks at a direction until they are enough for a finding.
 
-use super::facts::{Facts, Sink, Source, UNREAD};
+use super::facts::{Facts, Processor, Sink, Source, UNREAD};
 use crate::path::laws::LossResponse;
 use crate::path::limit::Limit;
 use crate::path::sample::Sample;
@@ -21,8 +21,15 @@ pub struct Looks {
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     first: Option<(Instant, Looks)>,
-    /// Bytes acknowledged and lost in the windows before, the earlier ones for less each.
-    lately: (u64, u64),
+    /// The losses of this window, and of this one and the windows before, the earlier ones for less each.
+    now: Losses,
+    lately: Losses,
+    /// The largest number of payload bytes that were lost so far at a look. A duplicate is reported later than it is sent, so it falls again.
+    lost: u64,
+    /// The shortest round trip at the first look of all.
+    first_min_rtt: Option<Duration>,
+    /// The largest rate of a third of the first window, in bit/s.
+    first_fastest: Option<f64>,
     count: u32,
     limits: [u32; Limit::ALL.len()],
     /// Sums over the looks.
@@ -38,6 +45,49 @@ pub struct Watch {
     /// Time and acknowledged bytes at the beginning of the current third, and the smallest and the largest rate of one in bit/s.
     third: Option<(Instant, u64)>,
     rates: Option<(f64, f64)>,
+}
+
+/// Losses of some looks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    looks: f64,
+    acked: u64,
+    /// Bytes retransmitted, without those that the peer had already.
+    lost: u64,
+    /// Sums of the segments lost between two looks, and of their squares.
+    segments: f64,
+    squares: f64,
+}
+
+impl Losses {
+    fn add(&mut self, lost: u64, mss: u32) {
+        let segments = lost as f64 / f64::from(mss.max(1));
+        self.looks += 1.0;
+        self.lost += lost;
+        self.segments += segments;
+        self.squares += segments * segments;
+    }
+
+    /// Returns these and the `earlier` ones, which count for less.
+    fn after(self, earlier: Losses) -> Losses {
+        let kept = |before: u64| before / 5 * 4;
+        Losses {
+            looks: self.looks + 0.8 * earlier.looks,
+            acked: self.acked.saturating_add(kept(earlier.acked)),
+            lost: self.lost.saturating_add(kept(earlier.lost)),
+            segments: self.segments + 0.8 * earlier.segments,
+            squares: self.squares + 0.8 * earlier.squares,
+        }
+    }
+
+    /// Returns the variance of the segments lost between two looks, divided by its mean; 0 without losses.
+    fn dispersion(&self) -> f64 {
+        if self.segments <= 0.0 {
+            return 0.0;
+        }
+        let mean = self.segments / self.looks;
+        (self.squares / self.looks - mean * mean) / mean
+    }
 }
 
 impl Watch {
@@ -59,9 +109,12 @@ impl Watch {
         if !is_enough {
             return None;
         }
+        self.now.acked = looks.sink.acked_bytes.saturating_sub(first.sink.acked_bytes);
+        self.lately = self.now.after(self.lately);
+        self.first_fastest = self.first_fastest.or(self.rates.map(|(_, fastest)| fastest));
         let facts = self.facts(elapsed, &first, looks, response());
-        let lately = (facts.sink.acked_lately, facts.sink.lost_lately);
-        *self = Watch { lately, ..Watch::default() };
+        let Watch { lately, lost, first_min_rtt, first_fastest, .. } = *self;
+        *self = Watch { lately, lost, first_min_rtt, first_fastest, ..Watch::default() };
         self.begin(now, looks);
         Some(facts)
     }
@@ -69,6 +122,8 @@ impl Watch {
     fn begin(&mut self, now: Instant, looks: &Looks) {
         self.first = Some((now, *looks));
         self.third = Some((now, looks.sink.acked_bytes));
+        self.lost = self.lost.max(lost(&looks.sink));
+        self.first_min_rtt.get_or_insert(looks.sink.min_rtt);
     }
 
     fn add(&mut self, now: Instant, looks: &Looks) {
@@ -80,6 +135,9 @@ impl Watch {
         self.closed += u32::from(sink.peer_window * 2 < self.windows.1);
         self.behind += u32::from(source.received_bytes.saturating_sub(looks.carried) >= UNREAD);
         self.count += 1;
+        let lost = lost(sink);
+        self.now.add(lost.saturating_sub(self.lost), sink.mss_bytes);
+        self.lost = self.lost.max(lost);
         self.limits[Limit::of(sink) as usize] += 1;
         self.rtt += sink.rtt;
         self.silent += source.since_received;
@@ -97,53 +155,65 @@ impl Watch {
     }
 
     fn facts(&self, elapsed: Duration, first: &Looks, last: &Looks, response: Option<LossResponse>) -> Facts {
-        let (from, to) = (&first.sink, &last.sink);
-        let busy = to.busy.saturating_sub(from.busy);
-        let part = |whole: Duration, part: Duration| part.as_secs_f64() / whole.as_secs_f64().max(1e-3);
-        let of_looks = |count: u32| f64::from(count) / f64::from(self.count.max(1));
-        let (slowest, fastest) = self.rates.unwrap_or_default();
-        let acked = to.acked_bytes.saturating_sub(from.acked_bytes);
-        let retransmitted = to.retransmitted_bytes.saturating_sub(from.retransmitted_bytes);
-        let duplicates = to.duplicates.saturating_sub(from.duplicates);
-        let lost = retransmitted.saturating_sub(u64::from(duplicates) * u64::from(to.mss_bytes));
-        let kept = |before: u64| before / 5 * 4;
         Facts {
             elapsed,
             carried: last.carried.saturating_sub(first.carried),
             is_ssh: false,
+            processor: Processor::default(),
             source: Source {
                 rtt: last.source.rtt,
                 least_rtt: last.source.least_rtt(),
+                receive_rtt: last.source.receive_rtt,
                 silent: self.silent / self.count.max(1),
-                behind: of_looks(self.behind),
+                behind: self.of_looks(self.behind),
             },
-            sink: Sink {
-                rtt: self.rtt / self.count.max(1),
-                min_rtt: to.min_rtt,
-                limits: self.limits.map(of_looks),
-                busy: part(elapsed, busy).min(1.0),
-                limited_by_peer: part(busy, to.limited_by_peer.saturating_sub(from.limited_by_peer)),
-                limited_by_buffer: part(busy, to.limited_by_send_buffer.saturating_sub(from.limited_by_send_buffer)),
-                least_window: self.windows.0,
-                window: self.windows.1,
-                closed: self.closed,
-                acked,
-                retransmitted,
-                acked_lately: acked.saturating_add(kept(self.lately.0)),
-                lost_lately: lost.saturating_add(kept(self.lately.1)),
-                answers: to.received_segments.wrapping_sub(from.received_segments),
-                duplicates,
-                reorderings: to.reorderings.saturating_sub(from.reorderings),
-                timeouts: to.timeouts,
-                slowest,
-                fastest,
-                delivery: bits(self.delivery),
-                cap: bits(self.cap),
-                mss: to.mss_bytes,
-                response,
-            },
+            sink: Sink { response, ..self.sink(elapsed, &first.sink, &last.sink) },
         }
     }
+
+    fn sink(&self, elapsed: Duration, from: &Sample, to: &Sample) -> Sink {
+        let busy = to.busy.saturating_sub(from.busy);
+        let part = |whole: Duration, part: Duration| part.as_secs_f64() / whole.as_secs_f64().max(1e-3);
+        let (slowest, fastest) = self.rates.unwrap_or_default();
+        Sink {
+            rtt: self.rtt / self.count.max(1),
+            min_rtt: to.min_rtt,
+            first_min_rtt: self.first_min_rtt.unwrap_or_default(),
+            limits: self.limits.map(|count| self.of_looks(count)),
+            busy: part(elapsed, busy).min(1.0),
+            limited_by_peer: part(busy, to.limited_by_peer.saturating_sub(from.limited_by_peer)),
+            limited_by_buffer: part(busy, to.limited_by_send_buffer.saturating_sub(from.limited_by_send_buffer)),
+            least_window: self.windows.0,
+            window: self.windows.1,
+            closed: self.closed,
+            acked: self.now.acked,
+            acked_in_all: to.acked_bytes,
+            retransmitted: to.retransmitted_bytes.saturating_sub(from.retransmitted_bytes),
+            acked_lately: self.lately.acked,
+            lost_lately: self.lately.lost,
+            loss_dispersion: self.lately.dispersion(),
+            answers: to.received_segments.wrapping_sub(from.received_segments),
+            duplicates: to.duplicates.saturating_sub(from.duplicates),
+            reorderings: to.reorderings.saturating_sub(from.reorderings),
+            timeouts: to.timeouts,
+            slowest,
+            fastest,
+            first_fastest: self.first_fastest.unwrap_or_default(),
+            delivery: bits(self.delivery),
+            cap: bits(self.cap),
+            mss: to.mss_bytes,
+            response: None,
+        }
+    }
+
+    fn of_looks(&self, count: u32) -> f64 {
+        f64::from(count) / f64::from(self.count.max(1))
+    }
+}
+
+/// Returns the bytes lost so far: retransmitted, without those that the peer had already.
+fn lost(sink: &Sample) -> u64 {
+    sink.retransmitted_bytes.saturating_sub(u64::from(sink.duplicates) * u64::from(sink.mss_bytes))
 }
 
 fn bits(bytes: u64) -> f64 {
