@@ -39,6 +39,8 @@ pub struct Source {
     pub least_rtt: Duration,
     /// Time from an acknowledgement of ours to the payload that answers it: [`Sample::receive_rtt`](crate::path::Sample::receive_rtt).
     pub receive_rtt: Duration,
+    /// Whether its segments have come in order for a minute, or since the flow began. False where the kernel does not tell.
+    pub is_in_order: bool,
     /// Mean time since the last payload at a look.
     pub silent: Duration,
     /// Share of the looks at which 256 KiB and more were not passed on: the relay is behind.

@@ -91,9 +91,10 @@ impl Facts {
         self.sink.timeouts >= 2 && mss > LEAST_MSS && self.sink.acked_in_all < SMALL_SEGMENTS * mss
     }
 
-    /// Whether the relay does not keep up with the source, although the sink could send more.
-    fn is_behind(&self, share: f64) -> bool {
-        !self.waits() && self.source.behind >= share
+    /// Whether bytes wait for the relay while the sink could send more. A relay that is held back fills the send buffer at once and then
+    /// lets it run dry, so most looks may find it full.
+    fn is_behind(&self) -> bool {
+        self.source.behind >= MOSTLY && (!self.waits() || self.sink.busy <= 1.0 - SELDOM)
     }
 
     /// Whether the congestion control sends at the rate that it has seen delivered, as BBR does, and keeps the queue short.
@@ -179,6 +180,29 @@ const RULES: &[Rule] = &[
                  is that of the line.",
     },
     Rule {
+        kind: Kind::Cpu,
+        leg: None,
+        holds: |facts| {
+            let is_out = facts.processor.throttled >= THROTTLED || facts.processor.computed >= BUSY;
+            is_out && facts.is_behind()
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            let behind = percent(facts.source.behind);
+            match facts.processor.throttled >= THROTTLED {
+                true => format!(
+                    "a CPU quota held the relay back for {} of the time, and bytes waited for it at {behind} of the looks",
+                    percent(facts.processor.throttled)
+                ),
+                false => format!(
+                    "the relay used {:.2} CPUs, and bytes waited for it at {behind} of the looks",
+                    facts.processor.computed
+                ),
+            }
+        },
+        advice: "Give the relay more CPU, or raise its quota (CPUQuota= of the unit, the container's limit).",
+    },
+    Rule {
         kind: Kind::Application,
         leg: Some(Side::Sink),
         holds: |facts| {
@@ -246,29 +270,6 @@ const RULES: &[Rule] = &[
         advice: "Raise net.ipv4.tcp_wmem (third value), or take away `send-buffer`.",
     },
     Rule {
-        kind: Kind::Cpu,
-        leg: None,
-        holds: |facts| {
-            (facts.processor.throttled >= THROTTLED && facts.is_behind(SELDOM))
-                || (facts.processor.computed >= BUSY && facts.is_behind(MOSTLY))
-        },
-        ceiling: |_| None,
-        evidence: |facts| {
-            let behind = percent(facts.source.behind);
-            match facts.processor.throttled >= THROTTLED {
-                true => format!(
-                    "a CPU quota held the relay back for {} of the time, and bytes waited for it at {behind} of the looks",
-                    percent(facts.processor.throttled)
-                ),
-                false => format!(
-                    "the relay used {:.2} CPUs, and bytes waited for it at {behind} of the looks",
-                    facts.processor.computed
-                ),
-            }
-        },
-        advice: "Give the relay more CPU, or raise its quota (CPUQuota= of the unit, the container's limit).",
-    },
-    Rule {
         kind: Kind::ApplicationWindow,
         leg: None,
         holds: |facts| {
@@ -293,6 +294,8 @@ const RULES: &[Rule] = &[
             facts.starves()
                 && facts.source.rtt >= WAN_RTT
                 && facts.is_steady()
+                // After a loss, a congestion window looks the same.
+                && facts.source.is_in_order
                 && facts.is_answered_at_once()
                 // Bursts of one round trip each. Of longer ones, the mean silence is above half of it.
                 && (facts.source.rtt / 4..=facts.source.rtt * 11 / 20).contains(&facts.source.silent)
@@ -403,7 +406,9 @@ const RULES: &[Rule] = &[
         kind: Kind::LinkRate,
         leg: Some(Side::Sink),
         holds: |facts| {
-            let is_full = facts.has_queue() && (facts.is_of_path() || facts.fills_the_window());
+            // Alone, a full window has never had more than the line carries. If it had, others have come.
+            let is_window = facts.fills_the_window() && facts.sink.fastest >= STEADY * facts.sink.first_fastest;
+            let is_full = facts.has_queue() && (facts.is_of_path() || is_window);
             let is_followed = facts.is_of_path() && facts.follows_the_line();
             (is_full || is_followed) && facts.is_steady() && !facts.had_queue()
         },

@@ -30,6 +30,8 @@ pub struct Watch {
     first_min_rtt: Option<Duration>,
     /// The largest rate of a third of the first window, in bit/s.
     first_fastest: Option<f64>,
+    /// The last time that a segment came out of order, and the number of them by then.
+    disorder: Option<(Instant, u32)>,
     count: u32,
     limits: [u32; Limit::ALL.len()],
     /// Sums over the looks.
@@ -112,9 +114,11 @@ impl Watch {
         self.now.acked = looks.sink.acked_bytes.saturating_sub(first.sink.acked_bytes);
         self.lately = self.now.after(self.lately);
         self.first_fastest = self.first_fastest.or(self.rates.map(|(_, fastest)| fastest));
-        let facts = self.facts(elapsed, &first, looks, response());
-        let Watch { lately, lost, first_min_rtt, first_fastest, .. } = *self;
-        *self = Watch { lately, lost, first_min_rtt, first_fastest, ..Watch::default() };
+        let is_in_order = self.is_in_order(now, looks);
+        let mut facts = self.facts(elapsed, &first, looks, response());
+        facts.source.is_in_order = is_in_order;
+        let Watch { lately, lost, first_min_rtt, first_fastest, disorder, .. } = *self;
+        *self = Watch { lately, lost, first_min_rtt, first_fastest, disorder, ..Watch::default() };
         self.begin(now, looks);
         Some(facts)
     }
@@ -164,6 +168,7 @@ impl Watch {
                 rtt: last.source.rtt,
                 least_rtt: last.source.least_rtt(),
                 receive_rtt: last.source.receive_rtt,
+                is_in_order: false,
                 silent: self.silent / self.count.max(1),
                 behind: self.of_looks(self.behind),
             },
@@ -206,6 +211,19 @@ impl Watch {
         }
     }
 
+    fn is_in_order(&mut self, now: Instant, looks: &Looks) -> bool {
+        let count = looks.source.out_of_order;
+        // A kernel that does not report the peer's window does not report this either. Both came with 5.4.
+        if looks.source.peer_window == 0 || count == 0 {
+            return looks.source.peer_window > 0;
+        }
+        let (since, before) = *self.disorder.get_or_insert((now, count));
+        if count != before {
+            self.disorder = Some((now, count));
+        }
+        count == before && now.saturating_duration_since(since) >= DISORDER
+    }
+
     fn of_looks(&self, count: u32) -> f64 {
         f64::from(count) / f64::from(self.count.max(1))
     }
@@ -223,5 +241,7 @@ fn bits(bytes: u64) -> f64 {
 /// Least length of a window: three seconds, or so many round trips.
 const LEAST_TIME: Duration = Duration::from_secs(3);
 const LEAST_ROUND_TRIPS: u32 = 10;
+/// Time for which a loss may hold back its sender.
+const DISORDER: Duration = Duration::from_secs(60);
 /// Least number of looks in a window.
 const LEAST_LOOKS: u32 = 8;
