@@ -49,6 +49,7 @@ WORLDS = [
     pair("loss-0.1-bbr", {**FAST, "loss": "0.1%"}, "up link-rate dial"),
     pair("policer-bbr", POLICED, "up policer dial"),
     pair("policer-cubic", POLICED, "up policer dial", options=CUBIC),
+    pair("shallow-bbr", SHALLOW, "up link-rate dial"),
     pair("shallow-cubic", SHALLOW, "up link-rate dial", options=CUBIC),
     pair("link-20", {**LINE, "rate": "20Mbit/s", "queue": "500kB"}, "up link-rate dial"),
     pair("link-20-cubic", {**LINE, "rate": "20Mbit/s", "queue": "500kB"}, "up link-rate dial", options=CUBIC),

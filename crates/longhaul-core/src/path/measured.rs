@@ -294,6 +294,7 @@ mod tests {
             busy: 1.0,
             least_window: 64 << 20,
             window: 64 << 20,
+            mean_window: 64 << 20,
             acked,
             acked_lately: 3 * acked,
             slowest: rate,
@@ -324,7 +325,7 @@ mod tests {
 
     fn windowed(mbit: u64) -> Facts {
         facts(mbit, Limit::ReceiveWindow, |sink| {
-            (sink.window, sink.least_window, sink.limited_by_peer) = (65_536, 65_536, 0.95);
+            (sink.window, sink.mean_window, sink.limited_by_peer) = (65_536, 65_536, 0.95);
         })
     }
 
@@ -389,7 +390,8 @@ mod tests {
         assert_eq!(with(cut), Kind::Fragmentation);
         let policed = facts(95, Limit::CongestionWindow, |sink| {
             (sink.response, sink.lost_lately) = (Some(LossResponse::Ignores), sink.acked_lately / 10);
-            sink.retransmitted = sink.acked / 10;
+            (sink.retransmitted, sink.loss_dispersion) = (sink.acked / 10, 500.0);
+            sink.best_delivery = 1.3 * sink.fastest;
         });
         let policer = way(vec![run(80, 1, None), Run { congestion: "bbr".into(), ..run(95, 1, Some(policed)) }]);
         assert_eq!(first(&policer).0, Kind::Policer);

@@ -68,6 +68,8 @@ pub struct Sink {
     pub least_window: u64,
     /// The largest one.
     pub window: u64,
+    /// The mean of the looks.
+    pub mean_window: u64,
     /// Number of looks at which it was below half of what it was before: the program there reads slowly. While it grows, the kernel there
     /// sizes its buffer.
     pub closed: u32,
@@ -84,6 +86,8 @@ pub struct Sink {
     /// Variance of the number of segments lost between two looks, divided by its mean: about 1 if each is lost by itself (Poisson), and
     /// far above 1 if they are lost together. Of the same time as `lost_lately`; 0 without losses.
     pub loss_dispersion: f64,
+    /// Number of windows, with this one, in which [`POLICED`] and more was lost, the earlier ones for less each.
+    pub lossy_windows: f64,
     /// Segments received: acknowledgements.
     pub answers: u32,
     /// Segments sent again for nothing.
@@ -98,8 +102,12 @@ pub struct Sink {
     pub fastest: f64,
     /// The same of the first window of the flow.
     pub first_fastest: f64,
+    /// The same of all windows after the first.
+    pub later_fastest: f64,
     /// The largest delivery rate that the kernel measured, but not for want of bytes to send.
     pub delivery: f64,
+    /// The same of this window and all before.
+    pub best_delivery: f64,
     /// The largest pacing rate; 0 without one.
     pub cap: f64,
     /// Payload bytes of a full segment.
@@ -142,5 +150,7 @@ impl Sink {
     }
 }
 
+/// Share of lost bytes from which on a policer is likely: no line loses so much at random.
+pub(super) const POLICED: f64 = 0.02;
 /// Bytes that a relay which is not behind has at most between its legs: those of a few looks into the socket.
 pub(super) const UNREAD: u64 = 256 << 10;

@@ -1,6 +1,6 @@
 //! The decision: one row for each finding. The first row that holds is the limit.
 
-use super::facts::{Facts, Source};
+use super::facts::{Facts, POLICED, Source};
 use super::finding::{Finding, Side};
 use super::kind::Kind;
 use crate::path::laws::{LossResponse, OPENSSH_WINDOW, loss_rate, window_rate};
@@ -82,7 +82,8 @@ impl Facts {
     fn fills_the_window(&self) -> bool {
         self.waits()
             && self.sink.limited_by_peer >= 0.5
-            && self.sink.least_window as f64 >= CONSTANT * self.sink.window as f64
+            && self.sink.closed == 0
+            && self.sink.mean_window as f64 >= CONSTANT * self.sink.window as f64
     }
 
     /// Whether no more than the first small segments were ever acknowledged, and full ones are sent again and again.
@@ -110,6 +111,16 @@ impl Facts {
     /// Whether segments are lost one by one. A policer, or a queue of a few packets, loses several at once.
     fn loses_singly(&self) -> bool {
         self.sink.loss_dispersion <= TOGETHER
+    }
+
+    /// Returns the largest rate of about a second, without those of the start.
+    fn best_second(&self) -> f64 {
+        if self.sink.later_fastest > 0.0 { self.sink.later_fastest } else { self.sink.fastest }
+    }
+
+    /// Whether more was delivered for a moment than for a second. A policer passes a burst; a line never delivers more than it carries.
+    fn passes_bursts(&self) -> bool {
+        self.sink.best_delivery >= BURST * self.best_second()
     }
 
     /// Returns the rate of the sink's congestion control with the loss that was seen.
@@ -348,16 +359,18 @@ const RULES: &[Rule] = &[
         kind: Kind::Policer,
         leg: Some(Side::Sink),
         holds: |facts| {
-            // The losses of a start are of a full queue.
-            let loss = facts.sink.loss().min(facts.sink.loss_now());
-            facts.is_of_path() && !facts.has_queue() && loss >= POLICED && facts.is_steady()
+            // The losses of a start are of a full queue. BBR keeps below a policer's rate for some seconds, and then loses again.
+            let is_now = facts.sink.loss_now() >= POLICED && facts.is_steady();
+            let goes_on = facts.sink.loss() >= POLICED && (is_now || facts.sink.lossy_windows >= LOSSY_WINDOWS);
+            facts.is_of_path() && !facts.has_queue() && goes_on && facts.passes_bursts() && !facts.loses_singly()
         },
         ceiling: |_| None,
         evidence: |facts| {
             format!(
-                "{} is lost without a queue, and the rate stays at {}",
+                "{} is lost without a queue; {} were delivered for a moment, and never more than {} for a second",
                 percent(facts.sink.loss()),
-                mbit(facts.rate())
+                mbit(facts.sink.best_delivery),
+                mbit(facts.best_second())
             )
         },
         advice: "Set bandwidth = \"auto\", or a cap a little below this rate.",
@@ -437,11 +450,13 @@ const LEAST_QUEUE: Duration = Duration::from_millis(2);
 const LEAST_RTT: Duration = Duration::from_millis(1);
 /// Rate of the slowest third of a steady time, as a part of the fastest.
 const STEADY: f64 = 0.8;
-/// Share of lost bytes from which on a policer is likely: no line loses so much at random.
-const POLICED: f64 = 0.02;
 /// Largest variance of the losses between two looks, as a multiple of their mean, of losses one by one. Chance alone exceeds it in one of
 /// 40 windows of 12 looks (chi-squared distribution).
 const TOGETHER: f64 = 2.0;
+/// Number of lossy windows from which on losses are not of the start: two of the last four.
+const LOSSY_WINDOWS: f64 = 1.4;
+/// Multiple of the best rate of a second that a moment's rate has behind a policer. Behind a line of 100 Mbit/s it was 1.01.
+const BURST: f64 = 1.15;
 /// Multiple of the first rate from which on a rate has risen.
 const RISEN: f64 = 1.5;
 /// CPUs from which on a relay is busy, and share of the time from which on a quota counts.
@@ -455,8 +470,8 @@ const SMALL_SEGMENTS: u64 = 4;
 const FEW: u64 = 3;
 /// Number of looks at a window that has closed from which on its reader is slow.
 const OFTEN: u32 = 3;
-/// Part of the largest window that the smallest one is if nobody reads slowly.
-const CONSTANT: f64 = 0.9;
+/// Part of the largest window that the mean one has at least if nobody reads slowly. A host that is busy reads late now and then.
+const CONSTANT: f64 = 0.8;
 /// Share of the bytes sent again from which on reordering costs something.
 const REORDERED: f64 = 0.01;
 const MANY: u64 = 10;

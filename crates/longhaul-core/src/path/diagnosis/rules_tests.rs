@@ -29,12 +29,15 @@ fn at(rate: f64, limit: Limit) -> Facts {
             busy: 1.0,
             least_window: 4 << 20,
             window: 4 << 20,
+            mean_window: 4 << 20,
             acked,
             acked_in_all: 10 * acked,
             acked_lately: 3 * acked,
             slowest,
             fastest,
             first_fastest: fastest,
+            later_fastest: fastest,
+            best_delivery: rate,
             delivery: rate,
             answers: 3000,
             mss: 1448,
@@ -61,12 +64,12 @@ fn unknown(what: &'static str, facts: Facts) -> Case {
 fn windows_and_caps() -> Vec<Case> {
     let sink = Some(Side::Sink);
     let window = with(at(32.8e6, Limit::ReceiveWindow), |facts| {
-        (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (262_144, 262_144, 0.95);
+        (facts.sink.window, facts.sink.mean_window, facts.sink.limited_by_peer) = (262_144, 255_000, 0.95);
     });
     let queued = with(window, |facts| facts.sink.rtt = 90 * MS);
     let before = with(queued, |facts| facts.sink.first_min_rtt = 80 * MS);
     let not_reported = with(at(32.8e6, Limit::CongestionWindow), |facts| {
-        (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (0, 0, 0.95);
+        (facts.sink.window, facts.sink.mean_window, facts.sink.limited_by_peer) = (0, 0, 0.95);
     });
     vec![
         ("a small window", window, Kind::ReceiverWindow, sink),
@@ -135,7 +138,14 @@ fn losses() -> Vec<Case> {
         facts.sink.response = Some(LossResponse::Ignores);
     });
     let start = with(path(96e6), |facts| facts.sink.lost_lately = facts.sink.acked_lately / 12);
-    let policed = with(start, |facts| facts.sink.retransmitted = facts.sink.acked / 12);
+    let policed = with(start, |facts| {
+        facts.sink.lossy_windows = 1.8;
+        (facts.sink.loss_dispersion, facts.sink.best_delivery) = (500.0, 120e6);
+    });
+    let first = with(policed, |facts| {
+        (facts.sink.retransmitted, facts.sink.lossy_windows) = (facts.sink.acked / 12, 1.0);
+        facts.sink.later_fastest = 0.0;
+    });
     let reordered = with(path(20e6), |facts| {
         facts.sink.retransmitted = 100 * 1448;
         (facts.sink.reorderings, facts.sink.duplicates) = (50, 90);
@@ -145,7 +155,10 @@ fn losses() -> Vec<Case> {
         unknown("losses that come together", with(single, |facts| facts.sink.loss_dispersion = 9.0)),
         ("a loss of 0.1 % that BBR ignores", ignored, Kind::LinkRate, sink),
         ("a policer", policed, Kind::Policer, sink),
-        unknown("a start has lost much", start),
+        ("a policer, in a short run", first, Kind::Policer, sink),
+        unknown("a queue of a few packets", with(policed, |facts| facts.sink.best_delivery = 97e6)),
+        unknown("much is lost at random", with(policed, |facts| facts.sink.loss_dispersion = 1.1)),
+        unknown("a start has lost much", with(policed, |facts| facts.sink.lossy_windows = 0.8)),
         ("reordering", reordered, Kind::Reordering, sink),
     ]
 }
@@ -183,7 +196,7 @@ fn each_limit_is_found() {
 #[test]
 fn what_if_is_the_next_limit() {
     let facts = with(at(32.8e6, Limit::ReceiveWindow), |facts| {
-        (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (262_144, 262_144, 0.95);
+        (facts.sink.window, facts.sink.mean_window, facts.sink.limited_by_peer) = (262_144, 255_000, 0.95);
         facts.sink.cap = 50e6;
     });
     let finding = facts.finding();

@@ -1,6 +1,6 @@
 //! Gathers looks at a direction until they are enough for a finding.
 
-use super::facts::{Facts, Processor, Sink, Source, UNREAD};
+use super::facts::{Facts, POLICED, Processor, Sink, Source, UNREAD};
 use crate::path::laws::LossResponse;
 use crate::path::limit::Limit;
 use crate::path::sample::Sample;
@@ -21,24 +21,16 @@ pub struct Looks {
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     first: Option<(Instant, Looks)>,
-    /// The losses of this window, and of this one and the windows before, the earlier ones for less each.
-    now: Losses,
-    lately: Losses,
-    /// The largest number of payload bytes that were lost so far at a look. A duplicate is reported later than it is sent, so it falls again.
-    lost: u64,
-    /// The shortest round trip at the first look of all.
-    first_min_rtt: Option<Duration>,
-    /// The largest rate of a third of the first window, in bit/s.
-    first_fastest: Option<f64>,
-    /// The last time that a segment came out of order, and the number of them by then.
-    disorder: Option<(Instant, u32)>,
+    history: History,
+    losses: Losses,
     count: u32,
     limits: [u32; Limit::ALL.len()],
     /// Sums over the looks.
     rtt: Duration,
     silent: Duration,
-    /// Smallest and largest window.
+    /// Smallest and largest window, and the sum over the looks.
     windows: (u64, u64),
+    windows_sum: u64,
     /// Number of looks at which the window was below half of the largest one before, and at which the relay was behind.
     closed: u32,
     behind: u32,
@@ -47,6 +39,26 @@ pub struct Watch {
     /// Time and acknowledged bytes at the beginning of the current third, and the smallest and the largest rate of one in bit/s.
     third: Option<(Instant, u64)>,
     rates: Option<(f64, f64)>,
+}
+
+/// The windows before the present one.
+#[derive(Clone, Copy, Debug, Default)]
+struct History {
+    /// The losses of all windows, the earlier ones for less each.
+    losses: Losses,
+    /// Number of windows in which much was lost, the earlier ones for less each.
+    lossy_windows: f64,
+    /// The largest number of payload bytes that were lost so far at a look. A duplicate is reported later than it is sent, so it falls again.
+    lost: u64,
+    /// The shortest round trip at the first look of all.
+    first_min_rtt: Option<Duration>,
+    /// The largest rate of a third of the first window, and of all later ones, in bit/s.
+    first_fastest: Option<f64>,
+    fastest: f64,
+    /// The largest delivery rate in bit/s.
+    delivery: f64,
+    /// The last time that a segment came out of order, and the number of them by then.
+    disorder: Option<(Instant, u32)>,
 }
 
 /// Losses of some looks.
@@ -72,13 +84,13 @@ impl Losses {
 
     /// Returns these and the `earlier` ones, which count for less.
     fn after(self, earlier: Losses) -> Losses {
-        let kept = |before: u64| before / 5 * 4;
+        let kept = |before: u64| (before as f64 * KEPT) as u64;
         Losses {
-            looks: self.looks + 0.8 * earlier.looks,
+            looks: self.looks + KEPT * earlier.looks,
             acked: self.acked.saturating_add(kept(earlier.acked)),
             lost: self.lost.saturating_add(kept(earlier.lost)),
-            segments: self.segments + 0.8 * earlier.segments,
-            squares: self.squares + 0.8 * earlier.squares,
+            segments: self.segments + KEPT * earlier.segments,
+            squares: self.squares + KEPT * earlier.squares,
         }
     }
 
@@ -89,6 +101,22 @@ impl Losses {
         }
         let mean = self.segments / self.looks;
         (self.squares / self.looks - mean * mean) / mean
+    }
+}
+
+impl History {
+    /// Whether the segments of `source` have come in order for [`DISORDER`], or since it began.
+    fn is_in_order(&mut self, now: Instant, source: &Sample) -> bool {
+        let count = source.out_of_order;
+        // A kernel that does not report the peer's window does not report this either. Both came with 5.4.
+        if source.peer_window == 0 || count == 0 {
+            return source.peer_window > 0;
+        }
+        let (since, before) = *self.disorder.get_or_insert((now, count));
+        if count != before {
+            self.disorder = Some((now, count));
+        }
+        count == before && now.saturating_duration_since(since) >= DISORDER
     }
 }
 
@@ -111,14 +139,12 @@ impl Watch {
         if !is_enough {
             return None;
         }
-        self.now.acked = looks.sink.acked_bytes.saturating_sub(first.sink.acked_bytes);
-        self.lately = self.now.after(self.lately);
-        self.first_fastest = self.first_fastest.or(self.rates.map(|(_, fastest)| fastest));
-        let is_in_order = self.is_in_order(now, looks);
+        self.losses.acked = looks.sink.acked_bytes.saturating_sub(first.sink.acked_bytes);
+        self.end();
+        let is_in_order = self.history.is_in_order(now, &looks.source);
         let mut facts = self.facts(elapsed, &first, looks, response());
         facts.source.is_in_order = is_in_order;
-        let Watch { lately, lost, first_min_rtt, first_fastest, disorder, .. } = *self;
-        *self = Watch { lately, lost, first_min_rtt, first_fastest, disorder, ..Watch::default() };
+        *self = Watch { history: self.history, ..Watch::default() };
         self.begin(now, looks);
         Some(facts)
     }
@@ -126,8 +152,22 @@ impl Watch {
     fn begin(&mut self, now: Instant, looks: &Looks) {
         self.first = Some((now, *looks));
         self.third = Some((now, looks.sink.acked_bytes));
-        self.lost = self.lost.max(lost(&looks.sink));
-        self.first_min_rtt.get_or_insert(looks.sink.min_rtt);
+        self.history.lost = self.history.lost.max(lost(&looks.sink));
+        self.history.first_min_rtt.get_or_insert(looks.sink.min_rtt);
+    }
+
+    /// Adds the window to the history.
+    fn end(&mut self) {
+        let history = &mut self.history;
+        let share = self.losses.lost as f64 / (self.losses.acked + self.losses.lost).max(1) as f64;
+        history.lossy_windows = history.lossy_windows * KEPT + f64::from(u8::from(share >= POLICED));
+        history.losses = self.losses.after(history.losses);
+        history.delivery = history.delivery.max(bits(self.delivery));
+        let fastest = self.rates.map_or(0.0, |(_, fastest)| fastest);
+        match history.first_fastest {
+            None => history.first_fastest = Some(fastest),
+            Some(_) => history.fastest = history.fastest.max(fastest),
+        }
     }
 
     fn add(&mut self, now: Instant, looks: &Looks) {
@@ -139,9 +179,10 @@ impl Watch {
         self.closed += u32::from(sink.peer_window * 2 < self.windows.1);
         self.behind += u32::from(source.received_bytes.saturating_sub(looks.carried) >= UNREAD);
         self.count += 1;
+        self.windows_sum += sink.peer_window;
         let lost = lost(sink);
-        self.now.add(lost.saturating_sub(self.lost), sink.mss_bytes);
-        self.lost = self.lost.max(lost);
+        self.losses.add(lost.saturating_sub(self.history.lost), sink.mss_bytes);
+        self.history.lost = self.history.lost.max(lost);
         self.limits[Limit::of(sink) as usize] += 1;
         self.rtt += sink.rtt;
         self.silent += source.since_received;
@@ -183,45 +224,36 @@ impl Watch {
         Sink {
             rtt: self.rtt / self.count.max(1),
             min_rtt: to.min_rtt,
-            first_min_rtt: self.first_min_rtt.unwrap_or_default(),
+            first_min_rtt: self.history.first_min_rtt.unwrap_or_default(),
             limits: self.limits.map(|count| self.of_looks(count)),
             busy: part(elapsed, busy).min(1.0),
             limited_by_peer: part(busy, to.limited_by_peer.saturating_sub(from.limited_by_peer)),
             limited_by_buffer: part(busy, to.limited_by_send_buffer.saturating_sub(from.limited_by_send_buffer)),
             least_window: self.windows.0,
+            mean_window: self.windows_sum / u64::from(self.count.max(1)),
             window: self.windows.1,
             closed: self.closed,
-            acked: self.now.acked,
+            acked: self.losses.acked,
             acked_in_all: to.acked_bytes,
             retransmitted: to.retransmitted_bytes.saturating_sub(from.retransmitted_bytes),
-            acked_lately: self.lately.acked,
-            lost_lately: self.lately.lost,
-            loss_dispersion: self.lately.dispersion(),
+            acked_lately: self.history.losses.acked,
+            lost_lately: self.history.losses.lost,
+            loss_dispersion: self.history.losses.dispersion(),
+            lossy_windows: self.history.lossy_windows,
             answers: to.received_segments.wrapping_sub(from.received_segments),
             duplicates: to.duplicates.saturating_sub(from.duplicates),
             reorderings: to.reorderings.saturating_sub(from.reorderings),
             timeouts: to.timeouts,
             slowest,
             fastest,
-            first_fastest: self.first_fastest.unwrap_or_default(),
+            first_fastest: self.history.first_fastest.unwrap_or_default(),
+            later_fastest: self.history.fastest,
             delivery: bits(self.delivery),
+            best_delivery: self.history.delivery,
             cap: bits(self.cap),
             mss: to.mss_bytes,
             response: None,
         }
-    }
-
-    fn is_in_order(&mut self, now: Instant, looks: &Looks) -> bool {
-        let count = looks.source.out_of_order;
-        // A kernel that does not report the peer's window does not report this either. Both came with 5.4.
-        if looks.source.peer_window == 0 || count == 0 {
-            return looks.source.peer_window > 0;
-        }
-        let (since, before) = *self.disorder.get_or_insert((now, count));
-        if count != before {
-            self.disorder = Some((now, count));
-        }
-        count == before && now.saturating_duration_since(since) >= DISORDER
     }
 
     fn of_looks(&self, count: u32) -> f64 {
@@ -243,5 +275,7 @@ const LEAST_TIME: Duration = Duration::from_secs(3);
 const LEAST_ROUND_TRIPS: u32 = 10;
 /// Time for which a loss may hold back its sender.
 const DISORDER: Duration = Duration::from_secs(60);
+/// Part of the losses of a window that the next one keeps.
+const KEPT: f64 = 0.8;
 /// Least number of looks in a window.
 const LEAST_LOOKS: u32 = 8;
