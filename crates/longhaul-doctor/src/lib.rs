@@ -33,5 +33,6 @@ mod tune;
 pub use advise::Advise;
 pub use audit::{Audit, Reports, audit_text};
 pub use measure::Measure;
+pub use path::{Limited, Measured, read_measured};
 pub use responder::Responder;
 pub use tune::Tune;

@@ -11,7 +11,7 @@ use longhaul_core::opening::{Asks, Found, MAX_PREFACE_BYTES, Opening, PrefaceKin
 use longhaul_core::wire::measure::Preface;
 use longhaul_core::wire::proof::Key;
 use longhaul_measure::answer::{Answerer, Entry};
-use longhaul_sys::poll;
+use longhaul_sys::{poll, sockopt};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
@@ -126,7 +126,9 @@ impl Hall {
             };
             // Dropping the stream resets it.
             let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
-            if !self.allows(peer.ip()) || stream.set_nonblocking(true).is_err() {
+            // Without this, one that sends a part of a preface would be readable all the time.
+            let is_patient = sockopt::set_receive_low_water(stream.as_fd(), MAX_PREFACE_BYTES as u32).is_ok();
+            if !self.allows(peer.ip()) || stream.set_nonblocking(true).is_err() || !is_patient {
                 continue;
             }
             if guests.len() >= MAX_GUESTS {
@@ -157,12 +159,13 @@ impl Hall {
 
     fn begin(&self, guest: &Guest, preface: Preface) {
         let Ok(mut stream) = guest.stream.try_clone() else { return };
+        let _ = sockopt::set_receive_low_water(stream.as_fd(), 1);
         if self.served.load(Relaxed) >= MAX_SERVED || stream.read(&mut [0; MAX_PREFACE_BYTES]).is_err() {
             return;
         }
         let entry = self.key.clone().map_or(Entry::Open, Entry::Key);
-        let (answerer, served, peer, is_control) =
-            (self.answerer.clone(), self.served.clone(), guest.peer, preface.run.is_none());
+        let (answerer, served, is_control) = (self.answerer.clone(), self.served.clone(), preface.run.is_none());
+        let peer = guest.peer.ip().to_canonical();
         served.fetch_add(1, Relaxed);
         let serving = move || {
             let ended = answerer.serve(stream, &preface, &entry);

@@ -16,15 +16,17 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Answers measuring sessions.
 #[derive(Debug, Default)]
 pub struct Answerer {
     session: Mutex<Option<Arc<Session>>>,
+    /// Number of clients that have not proved the key yet.
+    proving: AtomicUsize,
 }
 
 /// The socket for datagrams, and the count of a train.
@@ -51,6 +53,8 @@ struct Session {
     runs: Mutex<HashMap<u32, Gathered>>,
     /// Notified when a connection of a run has ended.
     changed: Condvar,
+    /// The thread that answers datagrams.
+    answering: Mutex<Option<JoinHandle<io::Result<()>>>>,
 }
 
 /// A run, and the results of the connections that have ended.
@@ -98,13 +102,12 @@ impl Answerer {
         let version = env!("CARGO_PKG_VERSION").into();
         talk.tell(&Tell::Hello(Hello { version, messages: MESSAGES, challenge: wanted }), deadline)?;
         let refusal = match entry {
-            _ if preface.messages > MESSAGES => Some(format!("it speaks version {MESSAGES} of the messages")),
+            _ if preface.messages > MESSAGES => {
+                Some(format!("it speaks version {MESSAGES} of the messages: update longhaul there"))
+            }
             Entry::Open => None,
             Entry::Closed(why) => Some((*why).to_string()),
-            Entry::Key(key) => match talk.hear(deadline, || false)? {
-                Ask::Proof(proof) if proves(key, &proof, preface, &challenge) => None,
-                _ => Some("it refuses the key: is the key file the same there?".into()),
-            },
+            Entry::Key(key) => self.refusal_of_proof(&mut talk, |proof| proves(key, proof, preface, &challenge)),
         };
         let begun = refusal.map_or_else(|| self.begin(preface.nonce, peer), |why| Err(Refused { is_busy: false, why }));
         let session = match begun {
@@ -120,15 +123,36 @@ impl Answerer {
         Ok(None)
     }
 
+    /// Waits for the proof of the key. Returns why there is none.
+    fn refusal_of_proof(&self, talk: &mut Talk, proves: impl FnOnce(&str) -> bool) -> Option<String> {
+        // Each holds a thread while it is waited for.
+        let is_crowded = self.proving.fetch_add(1, Relaxed) >= MAX_PROVING;
+        let asked = if is_crowded { None } else { talk.hear(Instant::now() + PROOF_TIME, || false).ok() };
+        self.proving.fetch_sub(1, Relaxed);
+        match asked {
+            _ if is_crowded => Some("too many clients have not proved the key yet; try again".into()),
+            Some(Ask::Proof(proof)) if proves(&proof) => None,
+            Some(Ask::Proof(_)) => Some("the key is another one: compare both key files".into()),
+            _ => Some("no proof of the key came".into()),
+        }
+    }
+
     /// Begins a session.
     ///
     /// # Errors
-    /// Another one goes on.
+    /// Another one goes on, also after [`ENDING_TIME`]: the answerer sees the end of one that has just ended a moment later.
     fn begin(&self, nonce: Nonce, peer: SocketAddr) -> Result<Arc<Session>, Refused> {
+        let deadline = Instant::now() + ENDING_TIME;
         let mut current = lock(&self.session);
-        if let Some(other) = &*current {
-            let why = format!("it measures with {} at the moment; try again in a minute", other.peer.ip());
-            return Err(Refused { is_busy: true, why });
+        while let Some(other) = &*current {
+            if Instant::now() >= deadline {
+                let why =
+                    format!("it measures with {} at the moment; try again in a minute", other.peer.ip().to_canonical());
+                return Err(Refused { is_busy: true, why });
+            }
+            drop(current);
+            thread::sleep(LOOK_AROUND / 10);
+            current = lock(&self.session);
         }
         let session = Arc::new(Session {
             nonce,
@@ -137,6 +161,7 @@ impl Answerer {
             is_over: AtomicBool::new(false),
             runs: Mutex::default(),
             changed: Condvar::new(),
+            answering: Mutex::default(),
         });
         *current = Some(session.clone());
         Ok(session)
@@ -162,6 +187,10 @@ struct EndOfSession<'a>(&'a Answerer, &'a Arc<Session>);
 impl Drop for EndOfSession<'_> {
     fn drop(&mut self) {
         self.1.is_over.store(true, Relaxed);
+        // Then the port for datagrams is free for the next session.
+        if let Some(answering) = lock(&self.1.answering).take() {
+            let _ = answering.join();
+        }
         *lock(&self.0.session) = None;
     }
 }
@@ -204,7 +233,7 @@ impl Session {
                     talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;
                 }
                 Ask::Train(train) => {
-                    bytes_left -= train.bytes();
+                    bytes_left = bytes_left.saturating_sub(train.bytes().max(train.size.into()));
                     let told = datagrams.as_ref().map_or(Tell::Ready(0), |datagrams| self.train(datagrams, &train));
                     talk.tell(&told, self.until)?;
                 }
@@ -228,7 +257,8 @@ impl Session {
         let answering = move || {
             datagram::answer(&socket, &session.nonce, session.peer.ip(), &tally, || session.is_over.load(Relaxed))
         };
-        thread::Builder::new().name("datagrams".into()).spawn(answering).ok()?;
+        let answering = thread::Builder::new().name("datagrams".into()).spawn(answering).ok()?;
+        *lock(&self.answering) = Some(answering);
         Some(datagrams)
     }
 
@@ -365,8 +395,13 @@ const MAX_TIME: Duration = Duration::from_secs(180);
 pub const MAX_BYTES: u64 = 100_000_000_000;
 /// Time until the session begins: some round trips of any path.
 const HELLO_TIME: Duration = Duration::from_secs(15);
+/// Clients that have not proved the key at most, and the time that each has for it.
+const MAX_PROVING: usize = 8;
+const PROOF_TIME: Duration = Duration::from_secs(10);
 /// Time after the end of a run for its connections to come and to end.
 const RUN_GRACE: Duration = Duration::from_secs(10);
+/// Time that a new session waits for the end of another one.
+const ENDING_TIME: Duration = Duration::from_secs(1);
 const LOOK_AROUND: Duration = Duration::from_millis(200);
 /// Length of a client's message at most.
 const MAX_ASK: usize = 4096;

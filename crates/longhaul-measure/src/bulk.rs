@@ -81,7 +81,9 @@ pub fn receive(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl 
     let until = began + Duration::from_secs_f64(run.seconds) + PATIENCE;
     let mut buffer = vec![0; BUFFER];
     let mut ran = Ran { number: run.number, ..Ran::default() };
-    while !stop.load(Relaxed) && Instant::now() < until {
+    // The sender ends there. One that goes on does not keep to what was agreed.
+    let max_bytes = run.max_bytes / u64::from(run.connections);
+    while !stop.load(Relaxed) && Instant::now() < until && ran.bytes < max_bytes {
         match { stream }.read(&mut buffer) {
             Ok(0) => break,
             Ok(got) => {
@@ -185,6 +187,18 @@ mod tests {
         drop(near);
         let (received, sum) = receiver.join().unwrap();
         assert!(received.bytes <= sent.bytes && received.bytes == sum);
+    }
+
+    #[test]
+    fn a_receiver_takes_no_more_than_was_agreed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        far.set_nonblocking(true).unwrap();
+        near.write_all(&[7; 100_000]).unwrap();
+        let run = Run { connections: 2, seconds: 60.0, max_bytes: 20_000, ..Run::default() };
+        let received = receive(&far, &run, &AtomicBool::new(false), |_| ()).bytes;
+        assert!((10_000..=100_000).contains(&received), "{received}");
     }
 
     #[test]

@@ -161,17 +161,19 @@ impl Tally {
 
     /// Returns what arrived.
     pub fn trained(&self) -> Trained {
-        let half = &self.arrivals[self.arrivals.len() / 2..];
-        let time = half.first().zip(half.last()).map_or(Duration::ZERO, |(first, last)| last.0 - first.0);
-        Trained {
-            number: self.number,
-            datagrams: self.arrivals.len() as u64,
-            // The first arrival is where the time begins.
-            half_bytes: half.iter().skip(1).map(|(_, bytes)| *bytes as u64).sum(),
-            half_micros: u64::try_from(time.as_micros()).unwrap_or(u64::MAX),
-            ..Trained::default()
-        }
+        let count = self.arrivals.len();
+        let (early_bytes, early_micros) = span(&self.arrivals[..count / 8]);
+        let (half_bytes, half_micros) = span(&self.arrivals[count / 2..]);
+        let (number, datagrams) = (self.number, count as u64);
+        Trained { number, datagrams, micros: 0, early_bytes, early_micros, half_bytes, half_micros }
     }
+}
+
+/// Returns the bytes of `arrivals` behind the first, with which the time begins, and that time in µs.
+fn span(arrivals: &[(Instant, usize)]) -> (u64, u64) {
+    let time = arrivals.first().zip(arrivals.last()).map_or(Duration::ZERO, |(first, last)| last.0 - first.0);
+    let bytes = arrivals.iter().skip(1).map(|(_, bytes)| *bytes as u64).sum();
+    (bytes, u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Sends the train `train` of the session `nonce` to `to`. Returns the number of datagrams, and the time that it took.
@@ -224,7 +226,7 @@ const RECEIVE_BUFFER: u64 = 4 << 20;
 
 /// Time in which an answer comes if the path has this round trip: some more than it, for a busy host.
 pub fn patience(rtt: Duration) -> Duration {
-    rtt * 2 + Duration::from_millis(100)
+    (rtt * 2 + Duration::from_millis(100)).min(Duration::from_secs(3))
 }
 
 #[cfg(test)]

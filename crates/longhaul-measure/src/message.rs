@@ -194,6 +194,10 @@ pub struct Trained {
     pub datagrams: u64,
     /// Time of sending in µs; 0 from a receiver.
     pub micros: u64,
+    /// Payload bytes of the first eighth of what arrived, without its first datagram.
+    pub early_bytes: u64,
+    /// Time from the first arrival of that eighth to the last, in µs.
+    pub early_micros: u64,
     /// Payload bytes of the second half of what arrived, without its first datagram.
     pub half_bytes: u64,
     /// Time from the first arrival of that half to the last, in µs.

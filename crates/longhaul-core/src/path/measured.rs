@@ -25,8 +25,8 @@ pub struct Run {
     pub cpu: f64,
     /// Share of the time in which a CPU quota held back an end, between 0 and 1.
     pub throttled: f64,
-    /// Share of the payload bytes that were sent again, between 0 and 1.
-    pub retransmitted: f64,
+    /// Share of the payload bytes that were lost after the start, between 0 and 1.
+    pub lost: f64,
 }
 
 /// One direction of a measured path.
@@ -44,10 +44,14 @@ pub struct Way {
     pub smaller: Option<Run>,
     /// The largest MSS whose packets no box cuts into fragments, if larger ones lose more.
     pub uncut: Option<u32>,
+    /// Whether a train above the rate of `line` passed at first, and then lost what exceeds it.
+    pub is_policed: bool,
     /// Rate of payload that the line carries, as trains of datagrams have shown it.
     pub line: Option<Rate>,
     /// Rates that the largest buffers of the two hosts allow, with the limit that each would be.
     pub ceilings: Vec<(Rate, Kind)>,
+    /// Rate of payload that the measurement may send at most, if it is limited.
+    pub limit: Option<Rate>,
     /// Whether the path carried nothing more from some time on.
     pub has_died: bool,
 }
@@ -63,7 +67,9 @@ struct Rule {
 impl Way {
     /// Returns what limits the direction: first the limit of the first run, then those that other runs had. Empty without a run.
     pub fn findings(&self) -> Vec<Finding> {
-        let Some(first) = self.runs.first() else { return Vec::new() };
+        let Some(first) = self.runs.first() else {
+            return if self.has_died { vec![self.of_first(&Run::default())] } else { Vec::new() };
+        };
         let mut findings = vec![self.of_first(first)];
         for run in self.runs[1..].iter().filter(|run| run.connections == 1) {
             let Some(facts) = &run.facts else { continue };
@@ -84,6 +90,9 @@ impl Way {
 
     /// Whether the line was full in a run, so that [`best`](Way::best) is its rate, and not only a part of it.
     pub fn is_line_reached(&self) -> bool {
+        if self.limit.is_some_and(|limit| is_near(self.best(), limit)) {
+            return false;
+        }
         let kinds = self.all().filter_map(|run| Some((run, run.facts.as_ref()?.finding().kind)));
         let is_full = kinds
             .filter(|(run, _)| is_near(run.rate, self.best()))
@@ -191,21 +200,32 @@ const RULES: &[Rule] = &[
     Rule {
         kind: Kind::Fragmentation,
         holds: |way, first| {
-            way.smaller.as_ref().is_some_and(|smaller| {
-                first.rate.0 > 0 && smaller.rate.0 as f64 >= WORTH * first.rate.0 as f64 && smaller.mss < first.mss
-            })
+            // Only the search tells it from losses that came by chance in the first run.
+            way.uncut.is_some()
+                && way.smaller.as_ref().is_some_and(|smaller| {
+                    let is_faster = smaller.rate.0 as f64 >= WORTH * first.rate.0 as f64;
+                    first.rate.0 > 0 && is_faster && smaller.mss < first.mss && smaller.lost <= first.lost
+                })
         },
         evidence: |way, first| {
-            let (mss, lost) = way.smaller.as_ref().map_or((0, 0.0), |run| (run.mss, run.retransmitted));
+            let (mss, lost) = way.smaller.as_ref().map_or((0, 0.0), |run| (run.mss, run.lost));
             format!(
                 "with MSS {} {:.3} % is lost, with MSS {} {:.3} %: a box cuts larger packets into fragments, and some of these are lost",
                 first.mss,
-                first.retransmitted * 100.0,
-                way.uncut.unwrap_or(mss),
+                first.lost * 100.0,
+                mss,
                 lost * 100.0
             )
         },
-        advice: "Set `mss` on both relays or hosts to the largest that is not cut.",
+        advice: "Set `mss` on both relays or hosts to the smaller of the two.",
+    },
+    Rule {
+        kind: Kind::Cap,
+        holds: |way, first| way.limit.is_some_and(|limit| is_near(first.rate, limit)),
+        evidence: |way, _| {
+            format!("the measurement sends {:.1} Mbit/s at most", way.limit.map_or(0.0, |limit| limit.0 as f64 / 1e6))
+        },
+        advice: "Measure without --limit, or with a higher one.",
     },
     Rule {
         kind: Kind::Cpu,
@@ -218,8 +238,11 @@ const RULES: &[Rule] = &[
     },
     Rule {
         kind: Kind::CongestedQueue,
-        holds: |way, _| {
-            way.idle_queue() >= LEAST_QUEUE && way.idle_queue().as_secs_f64() >= QUEUED * way.min_rtt.as_secs_f64()
+        holds: |way, first| {
+            let is_shared = !is_near(first.rate, way.best());
+            is_shared
+                && way.idle_queue() >= LEAST_QUEUE
+                && way.idle_queue().as_secs_f64() >= QUEUED * way.min_rtt.as_secs_f64()
         },
         evidence: |way, _| {
             format!(
@@ -232,16 +255,26 @@ const RULES: &[Rule] = &[
     Rule {
         kind: Kind::Policer,
         holds: |way, first| {
-            let is_policed = |run: &Run| run.facts.as_ref().is_some_and(|facts| facts.finding().kind == Kind::Policer);
-            way.runs.iter().any(|run| is_policed(run) && is_near(run.rate, first.rate))
+            let is = |run: &Run, kinds: &[Kind]| {
+                run.facts.as_ref().is_some_and(|facts| kinds.contains(&facts.finding().kind))
+            };
+            let is_of_host = is(first, &[Kind::ReceiverWindow, Kind::OwnSendBuffer]);
+            let fills = first.rate.0 as f64 >= PART * way.best().0 as f64;
+            way.is_policed && !is_of_host && fills
+                || way.runs.iter().any(|run| is(run, &[Kind::Policer]) && is_near(run.rate, first.rate))
         },
         evidence: |way, first| {
-            let most = way.runs.iter().map(|run| run.retransmitted).fold(0.0, f64::max);
-            format!(
-                "up to {:.1} % is lost without a queue, and no run carries much more than {:.1} Mbit/s",
-                most * 100.0,
-                way.best().0.max(first.rate.0) as f64 / 1e6
-            )
+            let most = way.runs.iter().map(|run| run.lost).fold(0.0, f64::max);
+            let best = way.best().0.max(first.rate.0) as f64 / 1e6;
+            match way.is_policed {
+                true => format!(
+                    "a burst passes at once, and then only {best:.1} Mbit/s: the rest is lost, and does not wait"
+                ),
+                false => format!(
+                    "up to {:.1} % is lost without a queue, and no run carries much more than {best:.1} Mbit/s",
+                    most * 100.0
+                ),
+            }
         },
         advice: "Set bandwidth = \"auto\", or a cap a little below this rate.",
     },
@@ -262,6 +295,8 @@ const RULES: &[Rule] = &[
 
 /// Part of the best rate from which on a rate is about the same.
 const NEAR: f64 = 0.9;
+/// Part of a policer's rate from which on it limits a connection: its losses keep one with CUBIC or Reno far below.
+const PART: f64 = 0.25;
 /// Gain from which on smaller segments are worth it.
 const WORTH: f64 = 1.5;
 /// Share of the time from which on a thread is busy, and a quota counts.
@@ -325,7 +360,8 @@ mod tests {
 
     fn windowed(mbit: u64) -> Facts {
         facts(mbit, Limit::ReceiveWindow, |sink| {
-            (sink.window, sink.mean_window, sink.limited_by_peer) = (65_536, 65_536, 0.95);
+            let window = mbit * MBIT / 8 * 64 / 1000;
+            (sink.window, sink.mean_window, sink.limited_by_peer) = (window, window, 0.95);
         })
     }
 
@@ -374,9 +410,15 @@ mod tests {
             first(&way).0
         };
         assert_eq!(with(|way| way.has_died = true), Kind::Stalled);
+        assert_eq!(with(|way| (way.has_died, way.runs) = (true, Vec::new())), Kind::Stalled);
         assert_eq!(with(|way| way.runs[0].cpu = 0.97), Kind::Cpu);
+        assert_eq!(with(|way| way.limit = Some(Rate(200 * MBIT))), Kind::Cap);
+        assert_eq!(with(|way| way.limit = Some(Rate(400 * MBIT))), Kind::LinkRate);
+        assert!(!Way { limit: Some(Rate(200 * MBIT)), ..full() }.is_line_reached());
         assert_eq!(with(|way| way.runs[0].throttled = 0.3), Kind::Cpu);
-        assert_eq!(with(|way| way.idle_rtt = 80 * MS), Kind::CongestedQueue);
+        let shared = |way: &mut Way| (way.idle_rtt, way.line) = (80 * MS, Some(Rate(300 * MBIT)));
+        assert_eq!(with(shared), Kind::CongestedQueue);
+        assert_eq!(with(|way| way.idle_rtt = 80 * MS), Kind::LinkRate, "it gets the whole line");
         assert_eq!(with(|way| way.idle_rtt = 64 * MS), Kind::LinkRate);
         let hole = |way: &mut Way| {
             (way.runs[0].rate, way.runs[0].facts) = (Rate(0), None);
@@ -386,8 +428,14 @@ mod tests {
         let cut = |way: &mut Way| {
             way.runs = vec![run(45, 1, None)];
             way.smaller = Some(Run { mss: 1254, ..run(450, 1, None) });
+            way.uncut = Some(1254);
         };
         assert_eq!(with(cut), Kind::Fragmentation);
+        let unsearched = |way: &mut Way| {
+            way.runs = vec![run(45, 1, None)];
+            way.smaller = Some(Run { mss: 1000, ..run(450, 1, None) });
+        };
+        assert_eq!(with(unsearched), Kind::Unknown);
         let policed = facts(95, Limit::CongestionWindow, |sink| {
             (sink.response, sink.lost_lately) = (Some(LossResponse::Ignores), sink.acked_lately / 10);
             (sink.retransmitted, sink.loss_dispersion) = (sink.acked / 10, 500.0);
@@ -395,6 +443,11 @@ mod tests {
         });
         let policer = way(vec![run(80, 1, None), Run { congestion: "bbr".into(), ..run(95, 1, Some(policed)) }]);
         assert_eq!(first(&policer).0, Kind::Policer);
+        let by_train =
+            |rate, facts| Way { is_policed: true, line: Some(Rate(96 * MBIT)), ..way(vec![run(rate, 1, facts)]) };
+        assert_eq!(first(&by_train(46, None)).0, Kind::Policer);
+        assert_eq!(first(&by_train(46, Some(windowed(46)))).0, Kind::ReceiverWindow, "below the policer's rate");
+        assert_eq!(first(&by_train(2, None)).0, Kind::Unknown);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::profile::Profile;
 use super::relays::{self, Addresses, RelayFiles};
-use crate::path::Path;
+use crate::path::{Limited, Path};
 use crate::predict::{Hosts, Limit, Prediction};
 use crate::show::speed;
 use longhaul_core::advice::{Application, Effect, Fill, Goal, LINUX, Setting, System};
@@ -15,6 +15,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) path: Path,
+    /// What limited one connection on the path, if it was measured.
+    pub(super) limited: Option<Limited>,
     pub(super) os: Vec<&'static System>,
     pub(super) application: Option<&'static Application>,
     /// Window of the hosts as they are; `None` for that of the systems.
@@ -338,6 +340,9 @@ fn present_window(question: &Question) -> (Bytes, String) {
             _ => "given".into(),
         };
         return (window, from);
+    }
+    if let Some(window) = question.limited.as_ref().and_then(|limited| limited.window) {
+        return (window, "measured".into());
     }
     let smallest = question.os.iter().min_by_key(|system| system.default_window);
     match smallest {

@@ -93,7 +93,7 @@ impl Advise {
     /// A flag is missing, or the addresses cannot be used: a sentence that says what to write.
     fn advice(&self) -> Result<Advice, String> {
         let is_unknown = self.os.is_empty() && self.window.is_none() && self.profile.is_none() && !self.path.has_from();
-        let path = match self.path.path(self.profile.map(|profile| profile.path())) {
+        let (path, limited) = match self.path.read(self.profile.map(|profile| profile.path())) {
             Ok(_) if is_unknown => return Err(unknown_hosts()),
             Err(why) if is_unknown => return Err(format!("{}; {why}", unknown_hosts())),
             path => path?,
@@ -104,6 +104,7 @@ impl Advise {
         };
         Advice::new(Question {
             path,
+            limited,
             os,
             application: self.app.or(self.profile.and_then(|profile| profile.application())),
             window: self.window.or(self.profile.map(|profile| profile.window)),

@@ -29,6 +29,9 @@ fn profile(advice: &Advice) -> String {
 fn table(advice: &Advice) -> String {
     let question = &advice.question;
     let mut text = wrapped(&format!("Path: {}", advice.question.path), "", "  ");
+    if let Some(limited) = &question.limited {
+        text += &wrapped(&limited.to_string(), "", "  ");
+    }
     text += &wrapped(&format!("Window: {} ({})", advice.hosts.window, advice.window_from), "", "  ");
     if let Some(application) = question.application {
         text += &wrapped(

@@ -95,7 +95,8 @@ impl Audit {
                     .into(),
             );
         }
-        let path = self.path.path(None)?;
+        let (path, limited) = self.path.read(None)?;
+        limited.iter().for_each(say::note);
         let (sources, os) = match self.local {
             true => (vec![Source::Local], Some(&LINUX)),
             false => (source::sources(&self.pastes)?, self.os),

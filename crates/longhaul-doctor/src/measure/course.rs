@@ -11,7 +11,7 @@
 
 use super::ladder::Datagrams;
 use super::measured::{Ended, Measured};
-use super::session::{Outcome, Session, connect, in_words};
+use super::session::{NO_ANSWER, Outcome, Session, connect, in_words};
 use super::trains;
 use crate::say::note;
 use crate::show::round_trip;
@@ -19,9 +19,10 @@ use longhaul_core::path::BBR;
 use longhaul_core::path::diagnosis::Kind;
 use longhaul_core::path::laws::packet;
 use longhaul_measure::answer::congestion_controls;
-use longhaul_measure::message::{Buffers, Direction, MAX_RUN_SECONDS, Run};
+use longhaul_measure::message::{Buffers, Direction, MAX_RUN_SECONDS, Ran, Run};
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::{Bytes, Rate};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,6 +38,8 @@ pub(super) struct Limits {
     pub(super) bytes: Bytes,
     /// Rate at any time, of IP packets.
     pub(super) rate: Option<Rate>,
+    /// Whether only the default congestion control is tried.
+    pub(super) has_only_default: bool,
 }
 
 /// A measurement that goes on.
@@ -82,6 +85,7 @@ impl<'a> Course<'a> {
             version: session.version.clone(),
             connect: session.connect,
             buffers: [Buffers::here(), session.admitted.buffers],
+            limit: limits.rate,
             ..Measured::default()
         };
         let bytes_left = limits.bytes.0.min(session.admitted.max_bytes);
@@ -106,6 +110,8 @@ impl<'a> Course<'a> {
         for direction in Direction::ALL {
             let seconds = self.scaled(first_seconds(rtt));
             self.step(Step { direction, connections: 1, seconds, ..Step::default() })?;
+        }
+        for direction in Direction::ALL {
             self.smaller_segments(direction)?;
         }
         for direction in Direction::ALL {
@@ -130,7 +136,7 @@ impl<'a> Course<'a> {
     fn round_trips(&mut self) -> Result<(), Ended> {
         for number in 0..ECHOES {
             self.check_stopped()?;
-            let rtt = self.session.echo(number).map_err(|err| Ended::Lost(in_words(&err), None))?;
+            let rtt = self.session.echo(number).map_err(|err| Ended::Lost(in_words(&err)))?;
             self.measured.idle.push(rtt);
             thread::sleep(BETWEEN_ECHOES);
         }
@@ -149,9 +155,9 @@ impl<'a> Course<'a> {
             // A part of the bytes, as the runs need the others.
             let limits = (self.bytes_left / 8, self.limits.rate);
             let found = trains::find_line(&mut self.session, &datagrams, direction, packet, limits, self.stop);
-            let line = found.map_err(|err| Ended::Lost(in_words(&err), Some(direction)))?;
+            let line = found.map_err(|err| lost(&err, direction))?;
             self.bytes_left = self.bytes_left.saturating_sub(line.bytes);
-            let rate = line.rate.map_or("faster than the trains".into(), |rate| rate.to_string());
+            let rate = line.rate.map_or("no train was faster than the line".into(), |rate| rate.to_string());
             note(format_args!("{}, datagrams: {rate}", direction.name()));
             self.measured.lines[direction as usize] = line;
         }
@@ -202,7 +208,7 @@ impl<'a> Course<'a> {
             .way(direction)
             .findings()
             .first()
-            .is_some_and(|finding| matches!(finding.kind, Kind::RandomLoss | Kind::Unknown | Kind::Reordering));
+            .is_some_and(|finding| matches!(finding.kind, Kind::RandomLoss | Kind::Unknown));
         if !is_lossy || lost == 0.0 || mss <= SMALL_MSS {
             return Ok(());
         }
@@ -253,7 +259,8 @@ impl<'a> Course<'a> {
             Direction::Down => self.session.admitted.congestion.clone(),
         };
         let is_known = |name: &&&str| offered.iter().skip(1).any(|offered| offered == **name);
-        TRIED.iter().filter(is_known).take(MAX_OTHERS).map(|name| (*name).to_string()).collect()
+        let most = if self.limits.has_only_default { 0 } else { MAX_OTHERS };
+        TRIED.iter().filter(is_known).take(most).map(|name| (*name).to_string()).collect()
     }
 
     /// Whether several connections have carried so much more than one that still more may.
@@ -297,19 +304,26 @@ impl<'a> Course<'a> {
         self.bytes_left -= outcome.sender.bytes.max(outcome.receiver.bytes).min(share);
         self.tell(&outcome);
         let Some(why) = lost else {
-            self.note_contradiction(&outcome);
-            return Ok(Some(outcome));
+            return Ok(Some(self.without_contradiction(outcome)));
         };
+        let is_dead = why == NO_ANSWER && outcome.series.iter().any(|(_, bytes)| *bytes > 0);
         self.measured.outcomes.push(outcome);
         self.check_stopped()?;
-        Err(Ended::Lost(why, Some(step.direction)))
+        Err(if is_dead { Ended::Died(step.direction) } else { Ended::Lost(why) })
     }
 
-    fn note_contradiction(&mut self, outcome: &Outcome) {
-        if outcome.is_contradictory() {
-            let number = outcome.run.number;
-            let note = format!("run {number}: the far end's figures contradict what came, so they do not count");
-            self.measured.notes.push(note);
+    /// Returns `outcome` without the far end's figures if they contradict what this host has seen, and notes that.
+    fn without_contradiction(&mut self, outcome: Outcome) -> Outcome {
+        if !outcome.is_contradictory() {
+            return outcome;
+        }
+        let number = outcome.run.number;
+        let note = format!("run {number}: the far end's figures contradict what came, so they do not count");
+        self.measured.notes.push(note);
+        let none = Ran { number, ..Ran::default() };
+        match outcome.run.direction {
+            Direction::Up => Outcome { receiver: none, ..outcome },
+            Direction::Down => Outcome { sender: none, ..outcome },
         }
     }
 
@@ -347,6 +361,12 @@ impl<'a> Course<'a> {
     }
 }
 
+/// Returns how a measurement ends by `err`, after bytes had gone in `direction`.
+fn lost(err: &io::Error, direction: Direction) -> Ended {
+    let why = in_words(err);
+    if why == NO_ANSWER { Ended::Died(direction) } else { Ended::Lost(why) }
+}
+
 /// Returns the length of the first run of a direction: two windows of looks, of which the first has the start.
 fn first_seconds(rtt: Duration) -> f64 {
     (2.1 * 10.0 * rtt.as_secs_f64()).max(6.5)
@@ -381,4 +401,4 @@ const STUCK: u64 = 64 << 10;
 /// MSS that fits where the path MTU is not known, and that no tunnel cuts.
 const SMALL_MSS: u32 = 1000;
 /// Length in seconds of a run that shows whether packets are cut.
-const SEARCH_SECONDS: f64 = 2.0;
+const SEARCH_SECONDS: f64 = 1.6;

@@ -1,7 +1,7 @@
 //! A measured path as one JSON document. docs/path.md has its fields.
 
 use super::measured::{Ended, Found, Measured};
-use super::session::Outcome;
+use super::session::{NO_ANSWER, Outcome};
 use longhaul_measure::message::Direction;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -36,10 +36,11 @@ pub(super) fn document(measured: &Measured) -> Value {
             let trains = measured.lines[direction as usize].trains.iter();
             json!(trains.map(|(sent, came, lost)| json!([mbps(sent.0), mbps(came.0), lost])).collect::<Vec<_>>())
         }),
+        "uncut_mss": both(&|direction| json!(measured.uncut[direction as usize])),
         "mss": measured.mss,
         "bdp_bytes": measured.bandwidth_delay().map(|bytes| bytes.0),
         "findings": measured.findings().iter().map(finding).collect::<Vec<_>>(),
-        "runs": measured.outcomes.iter().map(run).collect::<Vec<_>>(),
+        "runs": measured.outcomes.iter().map(|outcome| run(measured, outcome)).collect::<Vec<_>>(),
         "notes": measured.notes,
     })
 }
@@ -48,7 +49,8 @@ fn ended(measured: &Measured) -> Value {
     match &measured.ended {
         None => Value::Null,
         Some(Ended::Interrupted) => "interrupted".into(),
-        Some(Ended::Lost(why, _)) => why.clone().into(),
+        Some(Ended::Lost(why)) => why.clone().into(),
+        Some(Ended::Died(_)) => NO_ANSWER.into(),
     }
 }
 
@@ -64,10 +66,13 @@ fn finding((direction, finding): &Found) -> Value {
     })
 }
 
-fn run(outcome: &Outcome) -> Value {
+fn run(measured: &Measured, outcome: &Outcome) -> Value {
     let Outcome { run, sender, receiver, series, .. } = outcome;
-    let last = sender.looks.last();
+    let (last, metrics) = (sender.looks.last(), measured.metrics(outcome));
     json!({
+        "transfer_time_ratio": metrics.map(|metrics| metrics.transfer_time_ratio),
+        "tcp_efficiency": metrics.map(|metrics| metrics.efficiency),
+        "buffer_delay": metrics.map(|metrics| metrics.buffer_delay),
         "direction": run.direction.name(),
         "connections": run.connections,
         "congestion": sender.congestion,
@@ -79,6 +84,7 @@ fn run(outcome: &Outcome) -> Value {
         "retransmitted_bytes": sender.retransmitted,
         "peer_window_bytes": last.map(|look| look.window),
         "cpu": sender.cpu.max(receiver.cpu),
+        "throttled": sender.throttled.max(receiver.throttled),
         "peer_window": sender.looks.iter().map(|look| json!([look.at as f64 / 1e3, look.window])).collect::<Vec<_>>(),
         "series": series.iter().map(|(at, bytes)| json!([millis(*at), bytes])).collect::<Vec<_>>(),
         "rtt_ms": sender.looks.iter().map(|look| json!([look.at as f64 / 1e3, look.rtt as f64 / 1e3])).collect::<Vec<_>>(),

@@ -91,15 +91,16 @@ impl Datagrams {
     /// Counts the arrivals of a train until `is_sent`, and then until no more come.
     fn count_arrivals(&self, tally: &mut Tally, is_sent: &AtomicBool) {
         let (mut buffer, mut last) = (vec![0; 65_536], Instant::now());
-        while !is_sent.load(Relaxed) || last.elapsed() < self.patience / 2 {
-            let Ok(got) = self.socket.recv(&mut buffer) else {
+        let deadline = last + TRAIN_TIME;
+        while (!is_sent.load(Relaxed) || last.elapsed() < self.patience / 2) && Instant::now() < deadline {
+            let Ok((got, from)) = self.socket.recv_from(&mut buffer) else {
                 // An error of poll(2) is one of the next call, too.
                 let _ = poll::readable(&[self.socket.as_fd()], BETWEEN_LOOKS);
                 continue;
             };
-            last = Instant::now();
             let one = Datagram::parse(&buffer[..got]).filter(|one| one.nonce == self.nonce && one.kind == Kind::Train);
-            if let Some(one) = one {
+            if let Some(one) = one.filter(|_| from.ip() == self.to.ip()) {
+                last = Instant::now();
                 tally.count(one.number, got, last);
             }
         }
@@ -197,6 +198,8 @@ const TRIES: u32 = 3;
 const FRAGMENTED: u32 = 8;
 const ABOVE: u32 = 200;
 const MAX_PACKET: u32 = 65_535;
+/// Time of a train down at most, with that for its announcement.
+const TRAIN_TIME: Duration = Duration::from_secs(12);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

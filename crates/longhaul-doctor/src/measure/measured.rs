@@ -7,7 +7,7 @@ use longhaul_core::path::diagnosis::{Facts, Finding, Kind, Looks, Watch};
 use longhaul_core::path::laws::{LossResponse, bandwidth_delay, window_rate};
 use longhaul_core::path::measured::{Run, Way};
 use longhaul_measure::look::Look;
-use longhaul_measure::message::{Buffers, Direction};
+use longhaul_measure::message::{Buffers, Direction, Ran};
 use longhaul_units::{Bytes, Rate};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ pub(super) struct Measured {
     pub(super) lines: [Line; 2],
     /// The largest MSS whose packets no box cuts into fragments, up and down, where larger ones lose more.
     pub(super) uncut: [Option<u32>; 2],
+    /// The largest rate that the measurement may send, of IP packets.
+    pub(super) limit: Option<Rate>,
     /// The largest buffers of this host and of the far one.
     pub(super) buffers: [Buffers; 2],
     /// The runs, in their order.
@@ -49,8 +51,21 @@ pub(super) struct Measured {
 pub(super) enum Ended {
     /// Ctrl-C.
     Interrupted,
-    /// The session was lost, for this reason, during a run in this direction or between two.
-    Lost(String, Option<Direction>),
+    /// The session was lost, for this reason.
+    Lost(String),
+    /// No answer came any more, after bytes had gone in this direction.
+    Died(Direction),
+}
+
+/// The three metrics of RFC 6349 (section 4) for one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Metrics {
+    /// Time of the transfer, as a multiple of that which the line needs (4.1).
+    pub(super) transfer_time_ratio: f64,
+    /// Share of the bytes that were not retransmitted (4.2).
+    pub(super) efficiency: f64,
+    /// How much the mean round trip was longer than the baseline, as a part of it (4.3).
+    pub(super) buffer_delay: f64,
 }
 
 /// A finding, and the direction that has it.
@@ -71,16 +86,19 @@ impl Measured {
         (!looks.is_empty()).then(|| sum / looks.len() as u32)
     }
 
-    /// Returns the share of the bytes that single connections in `direction` lost after their starts.
+    /// Returns the share of the bytes that single connections in `direction` lost after their starts. A burst of losses, as when a queue
+    /// overflows, does not count where the losses of the other looks are enough to tell it.
     pub(super) fn loss(&self, direction: Direction) -> Option<f64> {
-        let (mut sent, mut lost) = (0, 0);
-        for outcome in
-            self.of(direction).filter(|outcome| outcome.run.connections == 1 && outcome.mss == self.mss_of(direction))
-        {
-            let (of_run, lost_of_run) = lost_of(steady(&outcome.sender.looks));
-            (sent, lost) = (sent + of_run, lost + lost_of_run);
-        }
-        (sent > 0).then(|| lost as f64 / sent as f64)
+        let mss_of = self.mss_of(direction);
+        let is_counted = |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of;
+        let runs: Vec<&Outcome> = self.of(direction).filter(is_counted).collect();
+        let pairs = runs.iter().flat_map(|outcome| steady(&outcome.sender.looks).windows(2));
+        let each: Vec<(f64, f64)> = pairs.map(segments).collect();
+        let expected = usual_share(&each).unwrap_or(1.0);
+        // A look of losses by chance exceeds five deviations (Poisson) once in millions.
+        let is_usual = |(sent, lost): &&(f64, f64)| *lost <= sent * expected + 5.0 * (sent * expected).sqrt() + 5.0;
+        let usual = each.iter().filter(is_usual).fold((0.0, 0.0), |sum, (sent, lost)| (sum.0 + sent, sum.1 + lost));
+        (usual.0 > 0.0).then(|| usual.1 / usual.0)
     }
 
     /// Returns the rate of the line in `direction`, in bits of IP packets, and whether it was reached. Otherwise it is at least that.
@@ -97,14 +115,37 @@ impl Measured {
 
     /// Returns the rate of `outcome` in bits of IP packets.
     fn on_line(&self, outcome: &Outcome) -> Rate {
-        let payload = f64::from(outcome.sender.looks.last().map_or(1, |look| look.mss.max(1)));
-        Rate((outcome.rate().0 as f64 * f64::from(outcome.sender.mss + self.headers()) / payload) as u64)
+        let sender = &outcome.sender;
+        match sender.looks.last() {
+            Some(look) if look.mss > 0 => {
+                let packet = f64::from(sender.mss) + f64::from(self.headers());
+                Rate((outcome.rate().0 as f64 * packet / f64::from(look.mss)) as u64)
+            }
+            // The run ended without the sender's result: its packets are not known.
+            _ => outcome.rate(),
+        }
     }
 
     /// Returns the bytes in flight that fill the path.
     pub(super) fn bandwidth_delay(&self) -> Option<Bytes> {
         let rate = Direction::ALL.iter().filter_map(|direction| self.rate(*direction)).map(|(rate, _)| rate).max()?;
         Some(bandwidth_delay(rate, self.min_rtt()?))
+    }
+
+    /// Returns the metrics of a run, or `None` without the rate of the line.
+    pub(super) fn metrics(&self, outcome: &Outcome) -> Option<Metrics> {
+        let direction = outcome.run.direction;
+        let line = self.payload(self.rate(direction)?.0, direction);
+        let Ran { acked, retransmitted, looks, .. } = &outcome.sender;
+        let (at, bytes) = outcome.series.last()?;
+        let achieved = *bytes as f64 * 8.0 / at.as_secs_f64().max(1e-3);
+        let baseline = self.min_rtt()?.as_secs_f64();
+        let mean = looks.iter().map(|look| look.rtt as f64 / 1e6).sum::<f64>() / looks.len().max(1) as f64;
+        Some(Metrics {
+            transfer_time_ratio: line.0 as f64 / achieved.max(1.0),
+            efficiency: *acked as f64 / (acked + retransmitted).max(1) as f64,
+            buffer_delay: ((mean - baseline) / baseline.max(1e-6)).max(0.0),
+        })
     }
 
     /// Returns what limits the path, first what is worth most to lift.
@@ -137,10 +178,12 @@ impl Measured {
             idle_rtt: idle.get(idle.len() / 2).copied().unwrap_or_default(),
             runs,
             smaller,
+            is_policed: self.lines[direction as usize].is_policed,
             uncut: self.uncut[direction as usize],
             line: self.lines[direction as usize].rate.map(|line| self.payload(line, direction)),
             ceilings: self.ceilings(direction),
-            has_died: matches!(&self.ended, Some(Ended::Lost(_, Some(lost))) if *lost == direction),
+            limit: self.limit.map(|limit| self.payload(limit, direction)),
+            has_died: self.ended == Some(Ended::Died(direction)),
         }
     }
 
@@ -148,8 +191,8 @@ impl Measured {
     fn payload(&self, line: Rate, direction: Direction) -> Rate {
         let sender = self.first(direction).map(|first| &first.sender);
         let payload = sender.and_then(|sender| sender.looks.last()).map_or(0, |look| look.mss);
-        let packet = sender.map_or(0, |sender| sender.mss) + self.headers();
-        Rate((line.0 as f64 * f64::from(payload) / f64::from(packet)) as u64)
+        let packet = f64::from(sender.map_or(0, |sender| sender.mss)) + f64::from(self.headers());
+        if payload == 0 { line } else { Rate((line.0 as f64 * f64::from(payload) / packet) as u64) }
     }
 
     /// Returns the rates that the largest buffers of the sender and the receiver allow.
@@ -216,31 +259,33 @@ impl Outcome {
         lost as f64 / sent.max(1) as f64
     }
 
-    /// Whether the figures of the two ends contradict each other: then nothing that the far end says counts.
+    /// Whether the far end's figures contradict what this host has seen, or each other, or are none that a run has.
     pub(super) fn is_contradictory(&self) -> bool {
         let Outcome { sender, receiver, run, .. } = self;
-        let is_order = sender.looks.is_sorted_by_key(|look| (look.at, look.acked));
+        let connections = u64::from(run.connections);
+        let looks = &sender.looks;
+        let is_order = looks.is_sorted_by_key(|look| look.at) && looks.is_sorted_by_key(|look| look.acked);
+        let is_share = |share: f64| (0.0..=1.0).contains(&share);
+        let are_shares = [sender, receiver].iter().all(|ran| is_share(ran.cpu) && is_share(ran.throttled));
+        let are_segments = sender.mss <= MAX_MSS && looks.iter().all(|look| look.mss <= sender.mss);
         // The SYN and FIN of each connection count as a byte.
-        let slack = 2 * u64::from(run.connections);
-        let is_down = run.direction == Direction::Down;
-        receiver.bytes > sender.bytes
-            || !is_order
-            || is_down && sender.acked > receiver.bytes + slack + UNREAD * u64::from(run.connections)
+        let has_come = receiver.bytes.saturating_add(connections * (UNREAD + 2));
+        let is_too_much = run.direction == Direction::Down && sender.acked > has_come;
+        receiver.bytes > sender.bytes || !is_order || !are_shares || !are_segments || is_too_much
     }
 }
 
 fn run(outcome: &Outcome) -> Run {
     let sender = &outcome.sender;
-    let sent = (sender.acked + sender.retransmitted).max(1);
     Run {
         congestion: sender.congestion.clone(),
         connections: outcome.run.connections,
         rate: outcome.rate(),
         mss: sender.mss,
-        facts: facts(outcome).filter(|_| !outcome.is_contradictory()),
+        facts: facts(outcome),
         cpu: sender.cpu.max(outcome.receiver.cpu),
         throttled: sender.throttled.max(outcome.receiver.throttled),
-        retransmitted: sender.retransmitted as f64 / sent as f64,
+        lost: outcome.lost_share(),
     }
 }
 
@@ -257,13 +302,27 @@ fn facts(outcome: &Outcome) -> Option<Facts> {
     last
 }
 
+/// Returns the median share of lost segments, over the looks with so many segments that it means something. `None` without such.
+fn usual_share(each: &[(f64, f64)]) -> Option<f64> {
+    let mut shares: Vec<f64> = each.iter().filter(|(sent, _)| *sent >= MANY).map(|(sent, lost)| lost / sent).collect();
+    shares.sort_unstable_by(f64::total_cmp);
+    shares.get(shares.len() / 2).copied().filter(|_| shares.len() >= 10)
+}
+
+/// Returns the segments that were sent from the first of two looks to the second, and those of them that were lost.
+fn segments(pair: &[Look]) -> (f64, f64) {
+    let (sent, lost) = lost_of(pair);
+    let mss = f64::from(pair.last().map_or(1, |look| look.mss.max(1)));
+    (sent as f64 / mss, lost as f64 / mss)
+}
+
 /// Returns the bytes that were sent from the first of `looks` to the last, and those of them that were lost.
 fn lost_of(looks: &[Look]) -> (u64, u64) {
     let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return (0, 0) };
     let again = last.retransmitted.saturating_sub(first.retransmitted);
     // Those that the receiver had already were sent again for nothing.
     let needless = u64::from(last.duplicates.saturating_sub(first.duplicates)) * u64::from(last.mss);
-    (last.acked.saturating_sub(first.acked) + again, again.saturating_sub(needless))
+    (last.acked.saturating_sub(first.acked).saturating_add(again), again.saturating_sub(needless))
 }
 
 /// Returns the looks after the start of a run: its last two thirds.
@@ -279,3 +338,7 @@ const UNREAD: u64 = 64 << 20;
 /// tcp_adv_win_scale; 3.7 MB in flight of 4 MiB on Linux 6.18).
 const PAYLOAD_OF_SEND_BUFFER: f64 = 0.89;
 const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;
+/// Segments of a look from which on a share of lost ones means something.
+const MANY: f64 = 1000.0;
+/// MSS at most: a packet has 65,535 bytes.
+const MAX_MSS: u32 = 65_495;

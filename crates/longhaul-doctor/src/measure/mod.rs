@@ -16,6 +16,8 @@ mod json;
 mod ladder;
 mod measured;
 mod session;
+#[cfg(test)]
+mod tests;
 mod text;
 mod trains;
 
@@ -23,11 +25,15 @@ use crate::path::read_rate;
 use crate::{say, show};
 use clap::Args;
 use course::{Course, Limits, chosen_mss};
+use longhaul_config::key_file;
+use longhaul_core::wire::proof::Key;
 use longhaul_measure::answer::MAX_BYTES;
 use longhaul_units::{Bytes, Rate, show_duration};
 use measured::Measured;
 use session::{NoSession, Session};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fs::File;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -60,6 +66,12 @@ pub struct Measure {
     /// Of both directions together, 5s to 150s. The steps share it. Round trips and the path MTU take some seconds more.
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = seconds)]
     seconds: Duration,
+    /// Also print the steps and the three metrics of RFC 6349
+    ///
+    /// For each TCP test: the time of the transfer as a multiple of the least, the share of bytes that were not retransmitted, and how
+    /// much longer the round trip was than the baseline. Only the default congestion control is tested, so each test lasts longer.
+    #[arg(long)]
+    rfc6349: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -73,10 +85,23 @@ pub struct Measure {
 impl Measure {
     /// Runs the command.
     pub fn run(self) -> ExitCode {
+        let key = match self.key_file.as_deref().map(key_file::load).transpose() {
+            Ok(key) => key,
+            Err(why) => return say::wrong(&format!("--key-file: {why}")),
+        };
         let addresses: Vec<SocketAddr> = match self.to.to_socket_addrs() {
             Ok(found) => found.collect(),
-            Err(err) => return say::wrong(&format!("{}: {err}; write HOST:PORT, such as 10.20.20.20:6000", self.to)),
+            Err(err) if err.kind() == ErrorKind::InvalidInput => {
+                return say::wrong(&format!("{}: {err}; write HOST:PORT, such as 10.20.20.20:6000", self.to));
+            }
+            Err(err) => return say::failed(&format!("{}: {err}", self.to)),
         };
+        // Before the measurement, whose result would be lost.
+        if let Some(file) = &self.save {
+            if let Err(err) = File::options().append(true).create(true).open(file) {
+                return say::wrong(&format!("--save: {} cannot be written: {err}", file.display()));
+            }
+        }
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // A second one ends the process at once.
@@ -86,7 +111,7 @@ impl Measure {
                 return say::failed(&format!("signals: {err}"));
             }
         }
-        match self.measure(&addresses, &stop) {
+        match self.measure(&addresses, key.as_ref(), &stop) {
             Ok(measured) => self.report(&measured),
             Err(why) => say::failed(&why),
         }
@@ -94,11 +119,12 @@ impl Measure {
 
     /// # Errors
     /// There is no result: nobody answers, or the answerer refuses.
-    fn measure(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Measured, String> {
-        let limits = Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit };
+    fn measure(&self, addresses: &[SocketAddr], key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Measured, String> {
+        let limits =
+            Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit, has_only_default: self.rfc6349 };
         let mut failed = format!("{} has no address", self.to);
         for address in addresses {
-            match Session::open(*address, self.key_file.as_ref()) {
+            match Session::open(*address, key, stop) {
                 Ok(session) => {
                     self.announce(*address);
                     return Ok(Course::new(session, &self.to, *address, limits, stop).run());
@@ -145,7 +171,11 @@ impl Measure {
 
     fn report(&self, measured: &Measured) -> ExitCode {
         let document = format!("{:#}\n", json::document(measured));
-        let printed = if self.json { say::print(&document) } else { say::print(&text::text(measured)) };
+        let mut text = text::text(measured);
+        if self.rfc6349 {
+            text += &text::rfc6349(measured);
+        }
+        let printed = say::print(if self.json { &document } else { &text });
         if let Some(file) = &self.save {
             if let Err(err) = std::fs::write(file, &document) {
                 return say::failed(&format!("{} cannot be written: {err}", file.display()));
@@ -165,7 +195,9 @@ fn bytes(text: &str) -> Result<Bytes, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let time = longhaul_units::duration(text).map_err(|err| format!("{err}; write a time such as 40s"))?;
+    // A number alone is one of seconds.
+    let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{text}s") } else { text.to_string() };
+    let time = longhaul_units::duration(&with_unit).map_err(|err| format!("{err}; write a time such as 40s"))?;
     match (Duration::from_secs(5)..=Duration::from_secs(150)).contains(&time) {
         true => Ok(time),
         false => Err("write 5s to 150s".into()),

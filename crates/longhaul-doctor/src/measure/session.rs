@@ -1,13 +1,13 @@
 //! The client's side of a measuring session (docs/protocol.md).
 
-use longhaul_config::key_file;
 use longhaul_core::text::printable;
 use longhaul_core::wire::answer::{Frame, Frames};
 use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
 use longhaul_core::wire::probe;
+use longhaul_core::wire::proof::Key;
 use longhaul_measure::answer::{GO, hex, unhex};
 use longhaul_measure::bulk;
-use longhaul_measure::message::{Admitted, Ask, Direction, Hello, Ran, Refused, Run, Tell, Train, Trained};
+use longhaul_measure::message::{Admitted, Ask, Direction, Ran, Refused, Run, Tell, Train, Trained};
 use longhaul_measure::random;
 use longhaul_measure::talk::Talk;
 use longhaul_sys::tcp_info::TcpInfo;
@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,6 +31,8 @@ pub(super) struct Session {
     pub(super) admitted: Admitted,
     /// Time that the connection took.
     pub(super) connect: Duration,
+    /// Whether the measurement shall end.
+    stop: Arc<AtomicBool>,
     /// Time at which the answerer ends it.
     pub(super) until: Instant,
 }
@@ -71,7 +73,7 @@ impl Session {
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn open(address: SocketAddr, key_file: Option<&PathBuf>) -> Result<Session, NoSession> {
+    pub(super) fn open(address: SocketAddr, key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Session, NoSession> {
         let began = Instant::now();
         let stream = connect(address, Some(CONTROL_MSS)).map_err(|err| match err.kind() {
             // It was accepted first.
@@ -93,14 +95,17 @@ impl Session {
             return Err(one_sided(format!("the answerer at {address} begins with another message")));
         };
         if let Some(challenge) = &hello.challenge {
-            let proof = prove(challenge, &nonce, key_file).map_err(NoSession::Refused)?;
+            let proof = prove(challenge, &nonce, key).map_err(NoSession::Refused)?;
             talk.tell(&Ask::Proof(proof), deadline).map_err(lost)?;
         }
         match talk.hear(deadline, || false).map_err(lost)? {
             Tell::Admitted(admitted) => {
-                let Hello { version, .. } = hello;
+                let version = shown(&hello.version);
+                let congestion = admitted.congestion.iter().take(16).map(|name| shown(name)).collect();
+                let admitted = Admitted { name: shown(&admitted.name), congestion, ..admitted };
+                let stop = stop.clone();
                 let until = Instant::now() + Duration::from_secs_f64(admitted.max_seconds.clamp(1.0, 3600.0));
-                Ok(Session { talk, address, nonce, version, admitted, connect, until })
+                Ok(Session { talk, address, nonce, version, admitted, connect, stop, until })
             }
             Tell::Refused(Refused { why, .. }) => {
                 Err(NoSession::Refused(format!("{address} refuses: {}", shown(&why))))
@@ -165,20 +170,24 @@ impl Session {
     /// The session is lost.
     pub(super) fn arrived(&mut self, number: u32, sent: u64, patience: Duration) -> io::Result<Trained> {
         let mut last = Trained::default();
-        loop {
+        for _ in 0..MAX_ARRIVALS {
             thread::sleep(patience);
             match self.ask(&Ask::Arrived(number))? {
-                Tell::Trained(trained) if trained.datagrams >= sent || trained == last => return Ok(trained),
+                // More than was sent is a lie.
+                Tell::Trained(trained) if trained.datagrams > sent => return Ok(Trained::default()),
+                Tell::Trained(trained) if trained.datagrams == sent || trained == last => return Ok(trained),
                 Tell::Trained(trained) => last = trained,
                 _ => return Err(ErrorKind::InvalidData.into()),
             }
         }
+        Ok(last)
     }
 
     fn ask(&mut self, ask: &Ask) -> io::Result<Tell> {
         let deadline = Instant::now() + ECHO_TIME;
         self.talk.tell(ask, deadline)?;
-        self.talk.hear(deadline, || false)
+        let stop = self.stop.clone();
+        self.talk.hear(deadline, || stop.load(Relaxed))
     }
 
     /// Makes a run whose segments have at most `mss` bytes. Returns what it has shown, and why the session was lost or the run refused,
@@ -213,7 +222,9 @@ impl Session {
         };
         *ours = near;
         match self.talk.hear(Instant::now() + RESULT_TIME, || stop.load(Relaxed)) {
-            Ok(Tell::Ran(ran)) if ran.number == run.number => *theirs = ran,
+            Ok(Tell::Ran(ran)) if ran.number == run.number && ran.looks.len() <= max_looks(&run) => {
+                *theirs = Ran { congestion: shown(&ran.congestion), ..ran };
+            }
             Ok(_) => return Err(OTHER.into()),
             Err(err) => return Err(in_words(&err)),
         }
@@ -229,7 +240,11 @@ impl Session {
         series: &mut Vec<(Duration, u64)>,
         mut each: impl FnMut(u64),
     ) -> io::Result<Ran> {
-        let streams: io::Result<Vec<TcpStream>> = (0..run.connections).map(|_| self.connection(run, mss)).collect();
+        // All at once: one after the other, the last of many would begin when the first has ended.
+        let streams: io::Result<Vec<TcpStream>> = thread::scope(|scope| {
+            let opening: Vec<_> = (0..run.connections).map(|_| scope.spawn(|| self.connection(run, mss))).collect();
+            opening.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()))).collect()
+        });
         let streams = streams?;
         let counts: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(0)).collect();
         let began = Instant::now();
@@ -257,19 +272,34 @@ impl Session {
     fn connection(&self, run: &Run, mss: Option<u32>) -> io::Result<TcpStream> {
         let mut stream = connect(self.address, mss)?;
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(ECHO_TIME))?;
+        stream.set_read_timeout(Some(BETWEEN_SAMPLES))?;
         stream.write_all(&Preface { messages: MESSAGES, run: Some(run.number), nonce: self.nonce }.bytes())?;
         if run.direction == Direction::Up {
-            let mut go = [0; GO.len()];
-            // The bytes of a server that speaks first would come before it.
-            while go != *GO {
-                stream.read_exact(&mut go)?;
-            }
+            self.wait_for_go(&mut stream)?;
             bulk::prepare(&stream, run)?;
         }
         stream.set_nonblocking(true)?;
         Ok(stream)
     }
+
+    /// Waits until the answerer reads. The bytes of a server that speaks first may come before.
+    fn wait_for_go(&self, stream: &mut TcpStream) -> io::Result<()> {
+        let (mut go, deadline) = ([0; GO.len()], Instant::now() + ECHO_TIME);
+        while go != *GO {
+            match stream.read_exact(&mut go) {
+                Err(err) if !matches!(err.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Err(err),
+                _ if self.stop.load(Relaxed) => return Err(ErrorKind::Interrupted.into()),
+                _ if Instant::now() >= deadline => return Err(ErrorKind::TimedOut.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the number of looks that a sender has in `run` at most: some more than one each 100 ms.
+fn max_looks(run: &Run) -> usize {
+    (run.seconds * 12.0) as usize + 20
 }
 
 fn carry_one(stream: &TcpStream, run: &Run, stop: &AtomicBool, count: &AtomicU64) -> Ran {
@@ -293,10 +323,9 @@ pub(super) fn connect(address: SocketAddr, mss: Option<u32>) -> io::Result<TcpSt
     Ok(socket.into())
 }
 
-fn prove(challenge: &str, nonce: &probe::Nonce, file: Option<&PathBuf>) -> Result<String, String> {
-    let file =
-        file.ok_or("the answerer wants a key: pass --key-file FILE, the key of its `[probe] key_file` or --key-file")?;
-    let key = key_file::load(file).map_err(|why| why.to_string())?;
+fn prove(challenge: &str, nonce: &probe::Nonce, key: Option<&Key>) -> Result<String, String> {
+    let key =
+        key.ok_or("the answerer wants a key: pass --key-file FILE, the key of its `[probe] key_file` or --key-file")?;
     let random = unhex(challenge).ok_or("the answerer's challenge is none")?;
     Ok(hex(&key.prove_session(nonce, &random)))
 }
@@ -345,27 +374,33 @@ fn older(address: SocketAddr) -> Option<String> {
     None
 }
 
-/// Returns a text of the peer without what cannot be printed.
+/// Returns a text of the peer without what cannot be printed, and not too long.
 fn shown(text: &str) -> String {
-    printable(text).collect()
+    printable(text).take(200).collect()
 }
 
 /// Says what happened to a connection.
 pub(super) fn in_words(err: &io::Error) -> String {
     match err.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => "no answer in time".into(),
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => NO_ANSWER.into(),
         ErrorKind::UnexpectedEof => "it ended the session".into(),
         ErrorKind::Interrupted => "interrupted".into(),
-        ErrorKind::ConnectionRefused => "nobody listens there".into(),
+        ErrorKind::ConnectionRefused => {
+            "nobody listens there; start `longhaul responder --listen PORT` on that host".into()
+        }
         _ => err.to_string(),
     }
 }
 
+/// Words for an answer that does not come.
+pub(super) const NO_ANSWER: &str = "no answer in time";
 /// MSS of the control connection: each path carries so much (RFC 9293, 3.7.1).
 const CONTROL_MSS: u32 = 536;
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Time until the greeting: a relay may wait for its own dial first.
 const GREETING_TIME: Duration = Duration::from_secs(15);
+/// How often the client asks what has arrived of a train, at most.
+const MAX_ARRIVALS: u32 = 10;
 /// Time for the answer to a small message.
 const ECHO_TIME: Duration = Duration::from_secs(10);
 /// Time for the result of a run: the answerer waits for its connections.

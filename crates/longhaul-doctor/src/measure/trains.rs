@@ -17,6 +17,8 @@ pub(super) struct Line {
     pub(super) trains: Vec<(Rate, Rate, f64)>,
     /// The rate of the line, in bits of IP packets. `None`: no train was fast enough, or none arrived.
     pub(super) rate: Option<Rate>,
+    /// Whether datagrams above that rate passed at first, and then were lost: a policer's bucket was full, and then empty.
+    pub(super) is_policed: bool,
     /// Payload bytes that were sent.
     pub(super) bytes: u64,
 }
@@ -50,15 +52,18 @@ pub(super) fn find_line(
             break;
         }
         let (sent, arrived) = one(session, datagrams, &train)?;
-        line.bytes += sent.datagrams * u64::from(train.size);
+        line.bytes = line.bytes.saturating_add(sent.datagrams.saturating_mul(u64::from(train.size)));
         if sent.datagrams == 0 || arrived.datagrams < LEAST {
             break;
         }
         let out = sent.datagrams as f64 * f64::from(size) * per_byte / (sent.micros.max(1) as f64 / 1e6);
-        let came = rate_of(&arrived, per_byte);
+        let came = rate_of(arrived.half_bytes, arrived.half_micros, per_byte);
         let lost = 1.0 - (arrived.datagrams as f64 / sent.datagrams as f64).min(1.0);
         line.trains.push((Rate(out as u64), Rate(came as u64), lost));
         if came < SLOWER * out {
+            let early = rate_of(arrived.early_bytes, arrived.early_micros, per_byte);
+            // A line lets nothing pass faster than itself. One burst of a reader that was busy has a time of zero.
+            line.is_policed = lost > POLICED && arrived.early_micros > 1000 && early > EARLY * came;
             line.rate = Some(line.median_of(Rate(came as u64), session, datagrams, &train)?);
         }
         // Also where this host cannot send faster.
@@ -82,8 +87,9 @@ impl Line {
         for again in 1..=2 {
             let train = Train { number: train.number + 2 * MAX_TRAINS as u32 * again, ..train.clone() };
             let (sent, arrived) = one(session, datagrams, &train)?;
-            self.bytes += sent.datagrams * u64::from(train.size);
-            rates.push(Rate(rate_of(&arrived, 8.0 * per_payload(&train, datagrams)) as u64));
+            self.bytes = self.bytes.saturating_add(sent.datagrams.saturating_mul(u64::from(train.size)));
+            let per_byte = 8.0 * per_payload(&train, datagrams);
+            rates.push(Rate(rate_of(arrived.half_bytes, arrived.half_micros, per_byte) as u64));
         }
         rates.sort_unstable();
         Ok(rates[1])
@@ -95,9 +101,9 @@ fn per_payload(train: &Train, datagrams: &Datagrams) -> f64 {
     f64::from(u32::from(train.size) + datagrams.headers) / f64::from(train.size)
 }
 
-/// Returns the rate of the second half of what arrived, with so many bits for each byte of payload.
-fn rate_of(arrived: &Trained, per_byte: f64) -> f64 {
-    arrived.half_bytes as f64 * per_byte / (arrived.half_micros.max(1) as f64 / 1e6)
+/// Returns a rate in bit/s, with so many bits for each byte of payload.
+fn rate_of(bytes: u64, micros: u64, per_byte: f64) -> f64 {
+    bytes as f64 * per_byte / (micros.max(1) as f64 / 1e6)
 }
 
 /// Sends one train. Returns what was sent and what arrived.
@@ -124,5 +130,8 @@ const MAX_TRAINS: i32 = 7;
 const SECONDS: f64 = 0.2;
 /// Part of the rate of sending below which a train arrives more slowly than it was sent.
 const SLOWER: f64 = 0.93;
+/// Share of a train that a policer loses at least, and how much faster than its rate the first datagrams pass.
+const POLICED: f64 = 0.1;
+const EARLY: f64 = 1.5;
 /// Datagrams of a train that must arrive, so that their rate means something.
 const LEAST: u64 = 8;

@@ -4,8 +4,10 @@
 
 use super::value::{MAX_RATE, MAX_RTT, MIN_RATE, MIN_RTT, check_mtu};
 use clap::ValueEnum;
-use longhaul_units::Rate;
+use longhaul_core::text::printable;
+use longhaul_units::{Bytes, Rate};
 use serde::Deserialize;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -22,16 +24,61 @@ pub(super) enum Direction {
 }
 
 /// What the file tells of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Measured {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
     /// The smallest round trip.
-    pub(super) rtt: Option<Duration>,
+    pub rtt: Option<Duration>,
     /// The bottleneck's rate.
-    pub(super) rate: Option<Rate>,
+    pub rate: Option<Rate>,
     /// The share of packets lost, from 0 to below 1.
-    pub(super) loss: Option<f64>,
+    pub loss: Option<f64>,
     /// The path's MTU in bytes.
-    pub(super) mtu: Option<u32>,
+    pub mtu: Option<u32>,
+    /// What limited one connection.
+    pub limited: Option<Limited>,
+    /// Congestion control of the sender.
+    pub congestion: Option<String>,
+}
+
+/// What limited one connection, as it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Limited {
+    /// Name of the limit, such as `receiver-window`.
+    pub kind: String,
+    /// The direction that has it: `up` or `down`.
+    pub direction: String,
+    /// The proof.
+    pub evidence: String,
+    /// The rate without it in 10^6 bit/s.
+    pub what_if_mbps: Option<f64>,
+    /// What to do.
+    pub advice: String,
+    /// The window of the receiver, if that is the limit.
+    #[serde(skip)]
+    pub window: Option<Bytes>,
+}
+
+impl fmt::Display for Limited {
+    /// Writes sentences: the limit, its evidence, the rate without it, and what to do.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The file is of another program's hand.
+        let shown = |text: &str| printable(text).collect::<String>();
+        write!(
+            f,
+            "Measured: one connection {} is limited by {}: {}.",
+            shown(&self.direction),
+            shown(&self.kind),
+            shown(&self.evidence)
+        )?;
+        if let Some(mbps) = self.what_if_mbps {
+            write!(f, " Without that limit it has {mbps} Mbit/s.")?;
+        }
+        if !self.advice.is_empty() {
+            write!(f, " {}", shown(&self.advice))?;
+        }
+        Ok(())
+    }
 }
 
 /// The document, as far as it is read here. serde ignores the other fields.
@@ -45,6 +92,19 @@ struct Document {
     loss: Option<Ways<f64>>,
     #[serde(default)]
     path_mtu: Option<Ways<u32>>,
+    #[serde(default)]
+    findings: Vec<Limited>,
+    #[serde(default)]
+    runs: Vec<RunOfFile>,
+}
+
+/// A run, as far as it is read here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RunOfFile {
+    direction: String,
+    congestion: String,
+    peer_window_bytes: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +126,14 @@ impl<T: Copy> Ways<T> {
             Direction::Down => self.down,
         }
     }
+}
+
+/// Reads the way up of the measured path in the file at `path`, or in standard input for `-`.
+///
+/// # Errors
+/// As [`read`]: a sentence that says what to write.
+pub fn read_measured(path: &Path) -> Result<Measured, String> {
+    read(path, Direction::Up)
 }
 
 /// Reads the file at `path`, or standard input for `-`.
@@ -138,14 +206,30 @@ impl Document {
         });
         let mtu = self.path_mtu.and_then(|mtu| mtu.of(direction));
         let mtu = mtu.map(|mtu| check_mtu(mtu).map_err(|why| format!("path_mtu is {mtu}; {why}")));
-        Ok(Measured { rtt: rtt.transpose()?, rate: rate.transpose()?, loss: loss.transpose()?, mtu: mtu.transpose()? })
+        let (rtt, rate, loss, mtu) = (rtt.transpose()?, rate.transpose()?, loss.transpose()?, mtu.transpose()?);
+        let run = direction.to_possible_value().and_then(|name| self.first_run(name.get_name()));
+        let congestion = run.map(|run| run.congestion.clone()).filter(|name| !name.is_empty());
+        Ok(Measured { rtt, rate, loss, mtu, limited: self.limited(direction), congestion })
+    }
+
+    fn first_run(&self, direction: &str) -> Option<&RunOfFile> {
+        self.runs.iter().find(|run| run.direction == direction)
+    }
+
+    /// Returns the limit of `direction`, if it is known.
+    fn limited(&self, direction: Direction) -> Option<Limited> {
+        let name = direction.to_possible_value()?.get_name().to_string();
+        let first = self.findings.iter().find(|finding| finding.direction == name && finding.kind != "unknown")?;
+        let window =
+            self.first_run(&name).and_then(|run| run.peer_window_bytes).filter(|_| first.kind == "receiver-window");
+        Some(Limited { window: window.filter(|bytes| *bytes >= 512).map(Bytes), ..first.clone() })
     }
 }
 
 /// The version of the document that is read here.
 const FORMAT: u64 = 1;
 const MAX_BYTES: u64 = 16 << 20;
-const EXPECTED: &str = "a measured path has \"longhaul\": \"path\" and \"format\": 1, as docs/advise.md describes it";
+const EXPECTED: &str = "a measured path has \"longhaul\": \"path\" and \"format\": 1, as docs/path.md describes it";
 
 #[cfg(test)]
 mod tests {
@@ -160,14 +244,24 @@ mod tests {
     fn each_direction_has_its_own_values() {
         let text = br#"{"longhaul": "path", "format": 1, "rtt_ms": {"min": 63.0, "loaded_up": 70}, "rate_mbps": {"up": 941.5, "down": null},
             "loss": {"down": 0.001}, "path_mtu": {"up": 1400, "down": 1500}, "mss": 1360, "bdp_bytes": 7875000, "findings": []}"#;
-        let up = Measured {
-            rtt: Some(Duration::from_millis(63)),
-            rate: Some(Rate(941_500_000)),
-            loss: None,
-            mtu: Some(1400),
-        };
-        assert_eq!(parse(text, Direction::Up), Ok(up));
+        let (rtt, rate) = (Some(Duration::from_millis(63)), Some(Rate(941_500_000)));
+        let up = Measured { rtt, rate, loss: None, mtu: Some(1400), limited: None, congestion: None };
+        assert_eq!(parse(text, Direction::Up), Ok(up.clone()));
         assert_eq!(parse(text, Direction::Down), Ok(Measured { rate: None, loss: Some(0.001), mtu: Some(1500), ..up }));
+    }
+
+    #[test]
+    fn the_limit_of_a_direction_is_its_first_finding() {
+        let text = br#"{"longhaul": "path", "format": 1, "findings": [
+            {"kind": "receiver-window", "leg": null, "direction": "up", "evidence": "full", "what_if_mbps": 473.3,
+             "then_limited_by": "link-rate", "advice": "Raise it."},
+            {"kind": "unknown", "direction": "down", "evidence": "", "what_if_mbps": null, "advice": ""}],
+            "runs": [{"direction": "up", "peer_window_bytes": 44032}]}"#;
+        let up = parse(text, Direction::Up).unwrap().limited.unwrap();
+        assert_eq!(up.window, Some(Bytes(44_032)));
+        let said = "Measured: one connection up is limited by receiver-window: full. Without that limit it has 473.3 Mbit/s. Raise it.";
+        assert_eq!(up.to_string(), said);
+        assert_eq!(parse(text, Direction::Down).unwrap().limited, None);
     }
 
     #[test]

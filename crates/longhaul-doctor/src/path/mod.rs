@@ -3,11 +3,12 @@
 mod file;
 mod value;
 
+pub use file::{Limited, Measured, read_measured};
 pub(crate) use value::{help, read_rate, read_rtt, read_system, unknown};
 
 use crate::show::round_trip;
 use clap::Args;
-use file::{Direction, Measured};
+use file::Direction;
 use longhaul_core::advice::{ENCAPSULATIONS, Encapsulation, Goal, System};
 use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
@@ -74,11 +75,12 @@ impl PathFlags {
         self.from.is_some()
     }
 
-    /// Returns the path. What neither a flag nor the file tells comes from `fallback`.
+    /// Returns the path, and what limited one connection there if the file tells. What neither a flag nor the file tells comes from
+    /// `fallback`.
     ///
     /// # Errors
     /// Round trip or rate is missing, or the file cannot be used: a sentence that says what to write.
-    pub(crate) fn path(&self, fallback: Option<Path>) -> Result<Path, String> {
+    pub(crate) fn read(&self, fallback: Option<Path>) -> Result<(Path, Option<Limited>), String> {
         let measured = match &self.from {
             Some(file) => file::read(file, self.direction.unwrap_or_default())?,
             None => Measured::default(),
@@ -96,7 +98,7 @@ impl PathFlags {
                 None => format!("{missing} missing: add {flags}, or name a measured path with --from FILE"),
             });
         };
-        Ok(Path {
+        let path = Path {
             rtt,
             rate,
             loss: self.loss.or(measured.loss).unwrap_or(0.0),
@@ -105,7 +107,8 @@ impl PathFlags {
             encapsulation: self
                 .encap
                 .or(fallback.filter(|_| measured.mtu.is_none()).and_then(|path| path.encapsulation)),
-        })
+        };
+        Ok((path, measured.limited))
     }
 }
 

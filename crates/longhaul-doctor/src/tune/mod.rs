@@ -23,6 +23,7 @@ mod values;
 
 use crate::path::{Path, PathFlags};
 use crate::say;
+use crate::show::wrapped;
 use apply::RolledBack;
 use clap::Args;
 use place::Host;
@@ -61,9 +62,14 @@ pub struct Tune {
 impl Tune {
     /// Runs the command.
     pub fn run(self) -> ExitCode {
-        let done = match self.path.path(None) {
+        let done = match self.path.read(None) {
             _ if self.rollback => self.roll_back(),
-            Ok(path) => self.tune(&path),
+            Ok((path, limited)) => {
+                if let Some(limited) = limited {
+                    say::print(&wrapped(&limited.to_string(), "", ""));
+                }
+                self.tune(&path)
+            }
             Err(why) => return say::wrong(&why),
         };
         done.map_or_else(|why| say::failed(&why), |()| ExitCode::SUCCESS)

@@ -4,8 +4,11 @@ use crate::cmd::progress::print_only;
 use crate::plan::link::{read_loss, read_rate, read_rtt};
 use crate::scenario::keys::read_window;
 use clap::Args;
+use longhaul_config::options::CONTROLS;
+use longhaul_doctor::{Measured, read_measured};
 use longhaul_units::{Bytes, Rate};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,27 +24,25 @@ use std::time::Duration;
 /// on AIX. If that shows no tcp_sendspace: `no -o tcp_sendspace`.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Init {
-    /// Round trip of the path, from 1ms to 10s
-    #[arg(long, value_name = "TIME", default_value = "63ms", value_parser = typed(read_rtt))]
-    rtt: Typed<Duration>,
-    /// Rate, from 1Mbit/s to 100Gbit/s
-    #[arg(long, default_value = "1Gbit/s", value_parser = typed(read_rate))]
-    rate: Typed<Rate>,
-    /// Share of segments lost at random, up to 50%
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = typed(read_loss))]
-    loss: Typed<f64>,
+    /// Round trip of the path, from 1ms to 10s [default: 63ms]
+    #[arg(long, value_name = "TIME", value_parser = typed(read_rtt))]
+    rtt: Option<String>,
+    /// Rate, from 1Mbit/s to 100Gbit/s [default: 1Gbit/s]
+    #[arg(long, value_parser = typed(read_rate))]
+    rate: Option<String>,
+    /// Share of segments lost at random, up to 50% [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = typed(read_loss))]
+    loss: Option<String>,
     /// TCP window of the hosts [default: autotuned]
     ///
     /// For example 256KiB. Without it the window is autotuned, as on Linux of today.
     #[arg(long, value_name = "SIZE", value_parser = typed(window_with_unit))]
-    window: Option<Typed<Bytes>>,
-}
-
-/// A value with its text as it was typed. The file gets the text, because the value may be rounded when it is printed.
-#[derive(Clone, Debug)]
-struct Typed<T> {
-    value: T,
-    text: String,
+    window: Option<String>,
+    /// File that `longhaul path --json` wrote: the path as it was measured
+    ///
+    /// The way up counts. `-` is standard input. A flag replaces the file's value.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
 }
 
 /// Reads a window with its unit. A number alone is probably a window whose unit was forgotten.
@@ -53,41 +54,96 @@ fn window_with_unit(text: &str) -> Result<Bytes, String> {
     read_window(text)
 }
 
-/// Returns a parser that also keeps the text.
-fn typed<T>(read: fn(&str) -> Result<T, String>) -> impl Fn(&str) -> Result<Typed<T>, String> + Clone {
-    move |text| read(text).map(|value| Typed { value, text: text.trim().to_string() })
+/// Returns a parser that checks the text by `read` and keeps it. The file gets the text, because the value may be rounded when it is printed.
+fn typed<T>(read: fn(&str) -> Result<T, String>) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |text| read(text).map(|_| text.trim().to_string())
 }
 
 impl Init {
     /// Prints the file.
     pub(crate) fn run(self) -> ExitCode {
-        print_only(&self.text())
+        let measured = match self.from.as_deref().map(read_measured).transpose() {
+            Ok(measured) => measured.unwrap_or_default(),
+            Err(why) => {
+                eprintln!("error: --from {why}");
+                return ExitCode::from(WRONG);
+            }
+        };
+        if let (Some(file), None, None) = (&self.from, &self.rate, measured.rate) {
+            eprintln!(
+                "error: {} has no rate for the way up, as the measurement ended early: add --rate 1Gbit/s",
+                file.display()
+            );
+            return ExitCode::from(WRONG);
+        }
+        print_only(&self.text(&measured))
     }
 
-    /// Returns the text of the file.
-    fn text(&self) -> String {
-        let mut text = String::from(HEAD);
-        let _ = writeln!(text, "[link]\nrtt  = \"{}\"\nrate = \"{}\"", self.rtt.text, self.rate.text);
-        let has_loss = self.loss.value > 0.0;
-        if has_loss {
-            let _ = writeln!(
-                text,
-                "# The share of segments lost at random, in each direction.\nloss = \"{}\"",
-                self.loss.text
-            );
+    /// Returns the text of the file. What no flag tells is of the path that was `measured`.
+    fn text(&self, measured: &Measured) -> String {
+        let typed = |flag: Option<String>, measured: Option<String>, other: &str| {
+            flag.or(measured).unwrap_or_else(|| other.to_string())
+        };
+        let limit = measured.limited.as_ref().map_or("", |limited| limited.kind.as_str());
+        let is_policed = limit == "policer" && self.rate.is_none();
+        let measured_rate = measured.rate.map(shown_rate);
+        // Losses of a queue or a policer are no losses at random.
+        let measured_loss = measured.loss.filter(|loss| *loss >= LEAST_LOSS && limit == "random-loss").map(shown_share);
+        let rtt = typed(self.rtt.clone(), measured.rtt.map(shown_time), "63ms");
+        let rate = typed(self.rate.clone(), measured_rate.clone().filter(|_| !is_policed), "1Gbit/s");
+        let loss = self.loss.clone().or(measured_loss).filter(|loss| !matches!(loss.as_str(), "0" | "0%"));
+        let mut text =
+            HEAD.replace("SOURCE", if self.from.is_some() { "longhaul path" } else { "ping and the contract" });
+        let _ = writeln!(text, "[link]\nrtt  = \"{rtt}\"\nrate = \"{rate}\"");
+        if let Some(loss) = &loss {
+            let _ = writeln!(text, "# The share of segments lost at random, in each direction.\nloss = \"{loss}\"");
+        }
+        if let Some(mtu) = measured.mtu.filter(|mtu| *mtu < ETHERNET_MTU) {
+            let hole = if limit == "mtu-black-hole" { " black-hole" } else { "" };
+            let _ = writeln!(text, "mtu = \"{mtu}{hole}\"");
+        }
+        if let Some(policer) = measured_rate.filter(|_| is_policed) {
+            let _ =
+                writeln!(text, "# The rate behind the policer was not measured.\npolicer = \"{policer} burst 256kB\"");
         }
         text += HOST;
-        let _ = match &self.window {
-            Some(window) => writeln!(text, "window = \"{}\"", window.text),
+        let measured_window = measured.limited.as_ref().and_then(|limited| limited.window);
+        let _ = match self.window.clone().or(measured_window.map(|window| format!("{}B", window.0))) {
+            Some(window) => writeln!(text, "window = \"{window}\""),
             None => writeln!(text, "# window = \"256KiB\""),
         };
-        text += &RUNS.replace("TIME", if has_loss { LONG } else { SHORT });
-        if has_loss {
+        if let Some(control) = measured.congestion.as_deref().filter(|control| CONTROLS.contains(control)) {
+            let _ = writeln!(text, "congestion = \"{control}\"");
+        }
+        text += &RUNS.replace("TIME", if loss.is_some() { LONG } else { SHORT });
+        if loss.is_some() {
             text.push_str(WHY_LONG);
         }
         text
     }
 }
+
+/// Returns a measured time in µs, within the range of the key.
+fn shown_time(time: Duration) -> String {
+    format!("{}us", time.as_micros().clamp(1000, 10_000_000))
+}
+
+/// Returns a measured rate in kbit/s, within the range of the key.
+fn shown_rate(rate: Rate) -> String {
+    format!("{}kbit/s", (rate.0 / 1000).clamp(1000, 100_000_000))
+}
+
+/// Returns a measured share, up to that of the key.
+fn shown_share(share: f64) -> String {
+    format!("{:.4}%", (share * 100.0).min(50.0))
+}
+
+/// Least share of lost segments that the lab emulates: less than that costs nothing in a run.
+const LEAST_LOSS: f64 = 1e-6;
+/// MTU of the lab's links.
+const ETHERNET_MTU: u32 = 1500;
+/// Exit code of a file that cannot be used.
+const WRONG: u8 = 2;
 
 /// Time of the traffic. Without loss, a transfer reaches its speed within some round trips; what limits it is known 3 s later.
 const SHORT: &str = "10s";
@@ -102,7 +158,7 @@ const HEAD: &str = "\
 # Every key is described in docs/lab.md.
 
 about  = \"The effect of relays on our path\"
-source = \"ping and the contract\"
+source = \"SOURCE\"
 
 # The WAN between the two sites.
 ";
@@ -139,6 +195,7 @@ quick    = true
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_doctor::Limited;
 
     #[test]
     fn its_output_is_a_scenario_of_the_path() {
@@ -149,18 +206,54 @@ mod tests {
             ("10s", "1Mbit/s", "50%", Some("4KiB")),
         ] {
             let init = Init {
-                rtt: typed(read_rtt)(rtt).unwrap(),
-                rate: typed(read_rate)(rate).unwrap(),
-                loss: typed(read_loss)(loss).unwrap(),
+                rtt: Some(typed(read_rtt)(rtt).unwrap()),
+                rate: Some(typed(read_rate)(rate).unwrap()),
+                loss: Some(typed(read_loss)(loss).unwrap()),
                 window: window.map(|window| typed(read_window)(window).unwrap()),
+                from: None,
             };
-            let text = init.text();
+            let text = init.text(&Measured::default());
             assert!(text.contains(&format!("rate = \"{rate}\"")) && !text.contains("TIME"), "{text}");
             let scenario = crate::scenario::read::read("mine", "mine.toml", &text)
                 .unwrap_or_else(|refused| panic!("{refused}\n{text}"));
             let setup = &scenario.runs[0].setup;
-            assert_eq!((setup.link.rtt, setup.link.rate), (init.rtt.value, Some(init.rate.value)));
-            assert_eq!((setup.link.loss, setup.host.window), (init.loss.value, init.window.map(|window| window.value)));
+            assert_eq!((Ok(setup.link.rtt), setup.link.rate), (read_rtt(rtt), read_rate(rate).ok()));
+            assert_eq!(
+                (Ok(setup.link.loss), setup.host.window),
+                (read_loss(loss), window.map(|text| read_window(text).unwrap()))
+            );
         }
+    }
+
+    #[test]
+    fn a_measured_path_is_a_scenario() {
+        let init = Init { rtt: None, rate: None, loss: None, window: None, from: None };
+        let limited = |kind: &str, window| Some(Limited { kind: kind.into(), window, ..Limited::default() });
+        let measured = Measured {
+            rtt: Some(Duration::from_micros(63_042)),
+            rate: Some(Rate(199_876_543)),
+            loss: Some(0.0012),
+            mtu: Some(1400),
+            limited: limited("mtu-black-hole", None),
+            congestion: Some("cubic".into()),
+        };
+        let read = |measured: &Measured| {
+            let text = init.text(measured);
+            let read = crate::scenario::read::read("mine", "mine.toml", &text);
+            (read.unwrap_or_else(|refused| panic!("{refused}\n{text}")), text)
+        };
+        let (scenario, text) = read(&measured);
+        let link = &scenario.runs[0].setup.link;
+        assert_eq!((link.rtt, link.rate), (Duration::from_micros(63_042), Some(Rate(199_876_000))));
+        assert!(text.contains("mtu = \"1400 black-hole\"") && text.contains("congestion = \"cubic\""), "{text}");
+        assert!(text.contains("source = \"longhaul path\"") == init.from.is_some(), "{text}");
+        assert!(!text.contains("\nloss"), "{text}");
+        let lossy = Measured { limited: limited("random-loss", None), ..measured.clone() };
+        assert_eq!(read(&lossy).0.runs[0].setup.link.loss, 0.0012);
+        let policed = Measured { mtu: Some(1500), limited: limited("policer", None), ..measured.clone() };
+        let (_, text) = read(&policed);
+        assert!(text.contains("policer = \"199876kbit/s burst 256kB\"") && !text.contains("\nloss"), "{text}");
+        let windowed = Measured { limited: limited("receiver-window", Some(Bytes(44_032))), ..measured };
+        assert_eq!(read(&windowed).0.runs[0].setup.host.window, Some(Bytes(44_032)));
     }
 }

@@ -12,10 +12,9 @@ use longhaul_config::options::Leg;
 use longhaul_core::opening::{Asks, Found, MAX_PREFACE_BYTES, PrefaceKind};
 use longhaul_core::wire::measure::Preface;
 use longhaul_core::wire::probe::LENGTH;
-use longhaul_measure::answer::Answerer;
+use socket2::SockRef;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
@@ -31,7 +30,7 @@ pub(super) async fn serve(relay: &Relay, flow: &Flow, accept: &Stream, preface: 
         ended = serving => ended,
         how = flow.cut.given() => {
             // Then the answerer's thread ends, too.
-            let _ = socket2::SockRef::from(accept).shutdown(Shutdown::Both);
+            let _ = SockRef::from(accept).shutdown(Shutdown::Both);
             return how;
         }
     };
@@ -55,7 +54,10 @@ pub(super) async fn serve(relay: &Relay, flow: &Flow, accept: &Stream, preface: 
 
 /// Serves a measuring connection that is not dialled: one of a session that goes on. Returns `None`, without a byte read, if it is none.
 pub(crate) async fn serve_undialled(relay: &Relay, flow: &Flow, accept: &Stream) -> Option<How> {
-    let is_known = flow.client.may_be_probe() && is_busy(relay.probes.measuring(), flow);
+    // The answerer knows the peer of the socket, also where a proxy names another client.
+    let peer = SockRef::from(accept).peer_addr().ok().and_then(|peer| peer.as_socket());
+    let is_busy = peer.is_some_and(|peer| relay.probes.measuring().is_busy_with(peer.ip()));
+    let is_known = flow.client.may_be_probe() && is_busy;
     if is_known { serve_if_measuring(relay, flow, accept).await } else { None }
 }
 
@@ -69,8 +71,4 @@ pub(crate) async fn serve_if_measuring(relay: &Relay, flow: &Flow, accept: &Stre
     flow.note_probe();
     peek::consume(accept, LENGTH).ok()?;
     Some(serve(relay, flow, accept, preface).await)
-}
-
-fn is_busy(answerer: &Arc<Answerer>, flow: &Flow) -> bool {
-    answerer.is_busy_with(flow.client.address().ip())
 }

@@ -1,0 +1,151 @@
+//! What follows from runs: rates, losses, the metrics of RFC 6349, and a far end that lies.
+
+use super::measured::{Ended, Measured};
+use super::session::Outcome;
+use super::{json, text};
+use longhaul_core::path::diagnosis::Kind;
+use longhaul_measure::look::Look;
+use longhaul_measure::message::{Direction, Ran, Run};
+use longhaul_units::Rate;
+use std::time::Duration;
+
+const MSS: u32 = 1448;
+
+/// Returns a run up of 6 s at `mbit` Mbit/s over 63 ms, with a look each 100 ms, whose losses are `lost(look)` segments.
+fn outcome(mbit: u64, lost: impl Fn(u64) -> u64) -> Outcome {
+    let per_look = mbit * 1_000_000 / 8 / 10;
+    let mut again = 0;
+    let look = |number: u64| {
+        again += lost(number) * u64::from(MSS);
+        Look {
+            at: number * 100_000,
+            acked: number * per_look,
+            retransmitted: again,
+            rtt: 66_000,
+            min_rtt: 63_000,
+            mss: MSS,
+            window: 64 << 20,
+            in_flight: 1000,
+            cwnd: 1000,
+            unsent: 1 << 20,
+            busy: number * 100_000,
+            delivery: per_look * 10,
+            answers: number as u32 * 300,
+            ..Look::default()
+        }
+    };
+    let looks: Vec<Look> = (0..=60).map(look).collect();
+    let last = looks[60];
+    let sender = Ran {
+        number: 1,
+        bytes: last.acked,
+        congestion: "bbr".into(),
+        mss: MSS + 12,
+        acked: last.acked,
+        retransmitted: last.retransmitted,
+        looks: looks.clone(),
+        ..Ran::default()
+    };
+    Outcome {
+        run: Run { number: 1, connections: 1, seconds: 6.0, max_bytes: u64::MAX, ..Run::default() },
+        mss: None,
+        series: looks.iter().map(|look| (look.time(), look.acked)).collect(),
+        receiver: Ran { number: 1, bytes: sender.bytes, ..Ran::default() },
+        sender,
+    }
+}
+
+fn measured(outcomes: Vec<Outcome>) -> Measured {
+    Measured { idle: vec![Duration::from_millis(63); 20], outcomes, ..Measured::default() }
+}
+
+#[test]
+fn a_burst_of_losses_is_none_by_chance() {
+    // 8,600 segments a look, of which 9 are lost, and 5,000 once.
+    let burst = measured(vec![outcome(1000, |look| if look == 40 { 5000 } else { 9 })]);
+    let loss = burst.loss(Direction::Up).unwrap();
+    assert!((0.0009..0.0012).contains(&loss), "{loss}");
+    assert_eq!(burst.loss(Direction::Down), None);
+    // Of a slow run, all losses count.
+    let slow = measured(vec![outcome(5, |look| u64::from(look % 10 == 0))]);
+    let loss = slow.loss(Direction::Up).unwrap();
+    assert!((0.001..0.004).contains(&loss), "{loss}");
+    assert_eq!(measured(vec![outcome(200, |_| 0)]).loss(Direction::Up), Some(0.0));
+}
+
+#[test]
+fn a_rate_is_of_the_second_half_and_of_ip_packets() {
+    let mut run = outcome(100, |_| 0);
+    assert_eq!(run.rate(), Rate(100_000_000));
+    // A start that stands still.
+    run.series.iter_mut().take(30).for_each(|(_, bytes)| *bytes = 0);
+    assert_eq!(run.rate(), Rate(100_000_000));
+    let path = measured(vec![run]);
+    let (rate, is_reached) = path.rate(Direction::Up).unwrap();
+    assert_eq!((rate.0 / 1000, is_reached), (103_591, true), "1500 bytes for each 1448; BBR sends no more");
+    assert_eq!(path.rate(Direction::Down), None);
+    assert_eq!(path.bandwidth_delay().map(|bytes| bytes.0 / 1000), Some(815));
+    assert_eq!(measured(Vec::new()).rate(Direction::Up), None);
+}
+
+#[test]
+fn the_metrics_of_rfc_6349_are_ratios() {
+    let mut run = outcome(100, |look| u64::from(look == 5));
+    run.series.truncate(31);
+    run.sender.retransmitted = run.sender.acked / 99;
+    let path = measured(vec![outcome(200, |_| 0)]);
+    let metrics = path.metrics(&run).unwrap();
+    assert!((metrics.transfer_time_ratio - 2.0).abs() < 0.01, "{metrics:?}");
+    assert!((metrics.efficiency - 0.99).abs() < 0.001, "{metrics:?}");
+    assert!((metrics.buffer_delay - 3.0 / 63.0).abs() < 0.001, "{metrics:?}");
+    let report = text::rfc6349(&path);
+    assert!(report.contains("3. bottleneck bandwidth: 207.1Mbit/s up") && report.contains("100.00 %"), "{report}");
+}
+
+#[test]
+fn figures_that_contradict_each_other_do_not_count() {
+    let honest = outcome(100, |_| 0);
+    assert!(!honest.is_contradictory());
+    let lie = |change: fn(&mut Outcome)| {
+        let mut outcome = honest.clone();
+        change(&mut outcome);
+        outcome.is_contradictory()
+    };
+    assert!(lie(|run| run.receiver.bytes += 1), "more arrived than was sent");
+    assert!(lie(|run| run.sender.looks[30].acked = 0), "what was acknowledged is so for ever");
+    assert!(lie(|run| run.sender.looks.swap(3, 4)), "time goes on");
+    let down = |run: &mut Outcome| {
+        run.run.direction = Direction::Down;
+        run.sender.acked += 1 << 30;
+        run.sender.bytes += 1 << 30;
+    };
+    assert!(lie(down), "it has not arrived here");
+    assert!(lie(|run| run.sender.cpu = 1e308) && lie(|run| run.receiver.throttled = f64::NAN));
+    assert!(lie(|run| run.sender.mss = 70_000) && lie(|run| run.sender.looks[9].mss = 9000));
+}
+
+#[test]
+fn a_far_end_that_closes_says_nothing_about_the_path() {
+    let mut closed = measured(Vec::new());
+    closed.ended = Some(Ended::Lost("it ended the session".into()));
+    assert!(closed.findings().is_empty());
+    // A run without the sender's result has the rate of its payload.
+    let mut run = outcome(100, |_| 0);
+    run.sender = Ran::default();
+    assert_eq!(measured(vec![run]).rate(Direction::Up).unwrap().0, Rate(100_000_000));
+}
+
+#[test]
+fn a_part_of_a_measurement_has_what_is_known() {
+    let mut nothing = measured(Vec::new());
+    assert!(nothing.findings().is_empty());
+    nothing.ended = Some(Ended::Died(Direction::Up));
+    assert_eq!(nothing.findings().iter().map(|(_, finding)| finding.kind).collect::<Vec<_>>(), [Kind::Stalled]);
+    let document = json::document(&nothing);
+    assert_eq!((&document["complete"], &document["ended"]), (&false.into(), &"no answer in time".into()));
+    assert!(text::text(&nothing).contains("The session was lost (no answer in time)"));
+    let mut stopped = measured(vec![outcome(100, |_| 0)]);
+    stopped.ended = Some(Ended::Interrupted);
+    assert_eq!(stopped.findings()[0].1.kind, Kind::LinkRate);
+    assert_eq!(json::document(&stopped)["ended"], "interrupted");
+}
