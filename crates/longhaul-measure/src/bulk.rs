@@ -7,11 +7,11 @@ use crate::look::{Look, sample};
 use crate::message::{Ran, Run};
 use crate::talk::TICK;
 use longhaul_core::path::Sample;
+use longhaul_sys::cgroup;
 use longhaul_sys::poll;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use socket2::SockRef;
-use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -37,7 +37,7 @@ pub fn prepare(stream: &TcpStream, run: &Run) -> io::Result<()> {
 /// with each look.
 pub fn send(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl FnMut(&Look)) -> Ran {
     let payload = payload();
-    let (began, computed, throttled) = (Instant::now(), poll::thread_cpu_time(), throttled());
+    let (began, computed, throttled) = (Instant::now(), poll::thread_cpu_time(), cgroup::throttled_time());
     let until = began + Duration::from_secs_f64(run.seconds);
     let max_bytes = run.max_bytes / u64::from(run.connections);
     let mut ran = Ran { number: run.number, ..Ran::default() };
@@ -77,7 +77,7 @@ pub fn send(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl FnM
 /// Receives bulk on `stream` until the peer ends it, `stop`, or the run's time and some more is over. Calls `each` with the number of
 /// bytes of each read.
 pub fn receive(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl FnMut(u64)) -> Ran {
-    let (began, computed, throttled) = (Instant::now(), poll::thread_cpu_time(), throttled());
+    let (began, computed, throttled) = (Instant::now(), poll::thread_cpu_time(), cgroup::throttled_time());
     let until = began + Duration::from_secs_f64(run.seconds) + PATIENCE;
     let mut buffer = vec![0; BUFFER];
     let mut ran = Ran { number: run.number, ..Ran::default() };
@@ -128,7 +128,7 @@ impl Ran {
     fn note_cpu(&mut self, began: Instant, computed: Duration, throttled_before: Duration) {
         let lasted = began.elapsed().as_secs_f64().max(1e-3);
         self.cpu = (poll::thread_cpu_time().saturating_sub(computed).as_secs_f64() / lasted).min(1.0);
-        self.throttled = (throttled().saturating_sub(throttled_before).as_secs_f64() / lasted).min(1.0);
+        self.throttled = (cgroup::throttled_time().saturating_sub(throttled_before).as_secs_f64() / lasted).min(1.0);
     }
 }
 
@@ -137,24 +137,6 @@ fn reset(stream: &TcpStream) {
     // This fails only on a connection that is gone.
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
     let _ = stream.set_nonblocking(true);
-}
-
-/// Returns the time for which the CPU quota of this process's cgroup has held it back so far: `throttled_usec` in version 2 of cgroups
-/// (cgroups(7)), `throttled_time` in ns in version 1. Zero where there is none.
-fn throttled() -> Duration {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let value = |folder: &str, group: &str, name: &str| -> Option<u64> {
-        let stat = fs::read_to_string(format!("/sys/fs/cgroup{folder}{group}/cpu.stat")).ok()?;
-        stat.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
-    };
-    // A line is `number:controllers:group`.
-    let lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let times = lines.filter_map(|(controllers, group)| match controllers {
-        "" => value("", group, "throttled_usec").map(Duration::from_micros),
-        "cpu" | "cpu,cpuacct" | "cpuacct,cpu" => value("/cpu", group, "throttled_time").map(Duration::from_nanos),
-        _ => None,
-    });
-    times.max().unwrap_or_default()
 }
 
 /// Returns bytes that no box on the way can compress.

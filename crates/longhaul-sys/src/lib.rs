@@ -9,6 +9,7 @@
 //! Every failure is a [`SysError`]: the call, its argument, the errno and a hint.
 
 pub mod activation;
+pub mod cgroup;
 mod error;
 pub mod hangups;
 pub mod icmp;

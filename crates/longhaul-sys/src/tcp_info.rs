@@ -78,6 +78,8 @@ pub struct TcpInfo {
     pub dsack_dups: u32,
     /// Number of times that reordering was seen (4.19).
     pub reorderings: u32,
+    /// Number of segments received out of order, because others before them were lost or came later (5.4).
+    pub out_of_order: u32,
     /// The peer's advertised window, scaled, in bytes (5.4).
     pub snd_wnd: u32,
     /// The peer's window scale (RFC 7323 2.2). `None` if the handshake agreed on none.
@@ -203,6 +205,7 @@ impl TcpInfo {
             bytes_retrans: u64_at(208),
             dsack_dups: u32_at(216),
             reorderings: u32_at(220),
+            out_of_order: u32_at(224),
             snd_wnd: u32_at(228),
             snd_wscale: Some(first_half(raw[6])).filter(|_| raw[5] & OPTION_WSCALE != 0),
         }

@@ -308,7 +308,7 @@ const QUEUED: f64 = 0.1;
 
 #[cfg(test)]
 mod tests {
-    use super::super::diagnosis::{Sink, Source};
+    use super::super::diagnosis::Sink;
     use super::super::laws::LossResponse;
     use super::super::limit::Limit;
     use super::*;
@@ -329,6 +329,7 @@ mod tests {
             busy: 1.0,
             least_window: 64 << 20,
             window: 64 << 20,
+            mean_window: 64 << 20,
             acked,
             acked_lately: 3 * acked,
             slowest: rate,
@@ -340,7 +341,7 @@ mod tests {
             ..Sink::default()
         };
         change(&mut sink);
-        Facts { elapsed: 3000 * MS, carried: acked, is_ssh: false, source: Source::default(), sink }
+        Facts { elapsed: 3000 * MS, carried: acked, sink, ..Facts::default() }
     }
 
     fn run(mbit: u64, connections: u32, facts: Option<Facts>) -> Run {
@@ -360,7 +361,7 @@ mod tests {
     fn windowed(mbit: u64) -> Facts {
         facts(mbit, Limit::ReceiveWindow, |sink| {
             let window = mbit * MBIT / 8 * 64 / 1000;
-            (sink.window, sink.least_window, sink.limited_by_peer) = (window, window, 0.95);
+            (sink.window, sink.mean_window, sink.limited_by_peer) = (window, window, 0.95);
         })
     }
 
@@ -437,7 +438,8 @@ mod tests {
         assert_eq!(with(unsearched), Kind::Unknown);
         let policed = facts(95, Limit::CongestionWindow, |sink| {
             (sink.response, sink.lost_lately) = (Some(LossResponse::Ignores), sink.acked_lately / 10);
-            sink.retransmitted = sink.acked / 10;
+            (sink.retransmitted, sink.loss_dispersion) = (sink.acked / 10, 500.0);
+            sink.best_delivery = 1.3 * sink.fastest;
         });
         let policer = way(vec![run(80, 1, None), Run { congestion: "bbr".into(), ..run(95, 1, Some(policed)) }]);
         assert_eq!(first(&policer).0, Kind::Policer);

@@ -35,6 +35,8 @@ pub struct Sample {
     pub received_bytes: u64,
     /// Segments received, those without payload too. Wraps around.
     pub received_segments: u32,
+    /// Segments received out of order: others before them were lost, or came later. 0 also on kernels before 5.4.
+    pub out_of_order: u32,
     /// Time since payload was last received.
     pub since_received: Duration,
     /// Bytes written by the program and not yet sent.

@@ -111,6 +111,7 @@ fn read(line: &str) -> Connection {
         is_recovering: false,
         // Of a receiver. Only the gain of a relay asks for these two.
         receive_rtt: Duration::ZERO,
+        out_of_order: 0,
         max_peer_window: 0,
         acked_bytes: count("bytes_acked"),
         retransmitted_bytes: count("bytes_retrans"),
@@ -187,6 +188,7 @@ mod tests {
             limited_by_peer: 160 * MS,
             limited_by_send_buffer: 12 * MS,
             receive_rtt: Duration::ZERO,
+            out_of_order: 0,
             max_peer_window: 0,
         };
         let (ends, congestion) = ("10.10.10.10:56966 10.20.20.10:6000".into(), "cubic".into());

@@ -3,11 +3,12 @@
 use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
 use crate::live::flow::{FindingState, Flow, GainState};
+use crate::live::processor::ProcessorMeter;
 use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
 use longhaul_core::path::Sample;
-use longhaul_core::path::diagnosis::{Finding, Findings, Looks, Side, Watch};
+use longhaul_core::path::diagnosis::{Finding, Findings, Looks, Processor, Side, Watch};
 use longhaul_core::path::gain::{Gain, Ledger};
 use longhaul_core::path::laws::LossResponse;
 use longhaul_sys::sockopt;
@@ -20,7 +21,10 @@ use std::time::{Duration, Instant};
 
 /// The looks at the flows that carry bytes, and what has limited each of them so far. A flow that was never bulk is not in it.
 #[derive(Debug, Default)]
-pub(crate) struct Diagnoses(Mutex<HashMap<u64, Watched>>);
+pub(crate) struct Diagnoses {
+    watched: Mutex<HashMap<u64, Watched>>,
+    processor: Mutex<ProcessorMeter>,
+}
 
 /// What limits a flow.
 #[derive(Clone, Debug)]
@@ -52,6 +56,14 @@ struct Watched {
 }
 
 impl Diagnoses {
+    /// Looks at the processor time of this process, once a second while flows carry bytes. Call it before [`look`](Diagnoses::look).
+    pub(crate) fn look_at_processor(&self, now: Instant) {
+        let is_idle = lock(&self.watched).is_empty();
+        if !is_idle {
+            lock(&self.processor).look(now);
+        }
+    }
+
     /// Looks at both legs of `flow`, unless it carries little: two system calls. Returns whether it has. Call it a few times a second, from no
     /// thread that carries flows.
     pub(crate) fn look(&self, flow: &Arc<Flow>, now: Instant) -> bool {
@@ -62,23 +74,23 @@ impl Diagnoses {
         }
         let waits = Leg::ALL.iter().any(|leg| flow.is_blocked(*leg));
         // Taken out, because a worker that ends a flow must not wait for the system calls.
-        let known = lock(&self.0).remove(&flow.number);
+        let known = lock(&self.watched).remove(&flow.number);
         let is_bulk = waits || known.as_ref().map_or(has_moved, |watched| total - watched.seen >= LEAST_MOVED);
         let mut watched = known.unwrap_or_else(|| Watched::of(flow));
         if is_bulk {
-            watched.look(flow, total, now);
+            watched.look(flow, total, now, || lock(&self.processor).shares());
         } else {
             watched.rest(flow, now);
         }
         if watched.watch.is_some() || !watched.found.is_empty() {
-            lock(&self.0).insert(flow.number, watched);
+            lock(&self.watched).insert(flow.number, watched);
         }
         is_bulk
     }
 
     /// Forgets the flows that have ended.
     pub(crate) fn forget_ended(&self) {
-        lock(&self.0).retain(|_, watched| watched.flow.strong_count() > 0);
+        lock(&self.watched).retain(|_, watched| watched.flow.strong_count() > 0);
     }
 
     /// Forgets `flow`, which has ended, and takes the time that it has saved since the last look.
@@ -87,7 +99,7 @@ impl Diagnoses {
         if up + down < LEAST_MOVED {
             return FlowSummary::default(); // of the many short flows, none takes the lock
         }
-        let Some(mut watched) = lock(&self.0).remove(&flow.number) else { return FlowSummary::default() };
+        let Some(mut watched) = lock(&self.watched).remove(&flow.number) else { return FlowSummary::default() };
         watched.rest(flow, Instant::now());
         let (gain, saved) = (watched.ledger.of_all(), watched.ledger.saved());
         let Watched { found, source, .. } = watched;
@@ -97,7 +109,7 @@ impl Diagnoses {
 
     /// Returns what limits `flow`, and what the relays are worth for it.
     pub(crate) fn of(&self, flow: &Flow) -> (FindingState, Option<GainState>) {
-        let list = lock(&self.0);
+        let list = lock(&self.watched);
         let watched = list.get(&flow.number);
         (Watched::finding(watched, flow), watched.and_then(Watched::gain))
     }
@@ -154,7 +166,7 @@ impl Watched {
         flow.counters.saved.add(self.ledger.rest(now, flow.carried(self.source)));
     }
 
-    fn look(&mut self, flow: &Flow, total: u64, now: Instant) {
+    fn look(&mut self, flow: &Flow, total: u64, now: Instant, processor: impl FnOnce() -> Processor) {
         self.seen = total;
         let brought = Leg::ALL.map(|leg| flow.carried(leg));
         if self.watch.is_none() {
@@ -180,7 +192,7 @@ impl Watched {
             return;
         }
         flow.counters.saved.add(self.ledger.account(now, looks.carried, &facts));
-        facts.is_ssh = flow.is_ssh();
+        (facts.is_ssh, facts.processor) = (flow.is_ssh(), processor());
         self.found.add(facts.finding());
         self.is_found = true;
     }

@@ -17,6 +17,7 @@ mod histogram;
 pub(crate) mod how;
 mod moment;
 pub(crate) mod own_probes;
+mod processor;
 mod pulse;
 pub(crate) mod registry;
 pub(crate) mod saved;

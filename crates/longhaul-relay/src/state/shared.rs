@@ -196,6 +196,7 @@ impl Relay {
     /// 20 times as many at most. Returns the number from which to go on: 0 after the last flow.
     pub fn diagnose(&self, mut from: u64, max: usize) -> u64 {
         let (now, mut looked) = (Instant::now(), 0);
+        self.diagnoses.look_at_processor(now);
         for _ in 0..20 {
             from = self.registry.visit_from(from, max, |flow| looked += usize::from(self.diagnoses.look(flow, now)));
             if from == 0 || looked >= max {

@@ -13,10 +13,21 @@ pub struct Facts {
     pub carried: u64,
     /// Whether the flow began with the banner of SSH.
     pub is_ssh: bool,
+    /// The processor time of the process that carries the flow.
+    pub processor: Processor,
     /// The leg from which the bytes come.
     pub source: Source,
     /// The leg on which they go on.
     pub sink: Sink,
+}
+
+/// Processor time of the process that carries the flow, as shares of a time of some seconds. Zero where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Processor {
+    /// Time for which its threads computed. Above 1 for several threads.
+    pub computed: f64,
+    /// Time for which a CPU quota of its cgroup held it back, between 0 and 1.
+    pub throttled: f64,
 }
 
 /// The leg from which the bytes come.
@@ -26,6 +37,10 @@ pub struct Source {
     pub rtt: Duration,
     /// The shortest one: [`Sample::least_rtt`](crate::path::Sample::least_rtt).
     pub least_rtt: Duration,
+    /// Time from an acknowledgement of ours to the payload that answers it: [`Sample::receive_rtt`](crate::path::Sample::receive_rtt).
+    pub receive_rtt: Duration,
+    /// Whether its segments have come in order for a minute, or since the flow began. False where the kernel does not tell.
+    pub is_in_order: bool,
     /// Mean time since the last payload at a look.
     pub silent: Duration,
     /// Share of the looks at which 256 KiB and more were not passed on: the relay is behind.
@@ -39,6 +54,8 @@ pub struct Sink {
     pub rtt: Duration,
     /// The smallest round-trip time that the kernel remembers.
     pub min_rtt: Duration,
+    /// The same at the first look at the flow, when it had carried little.
+    pub first_min_rtt: Duration,
     /// Shares of the looks by their limit, in the order of [`Limit::ALL`].
     pub limits: [f64; Limit::ALL.len()],
     /// Share of the time with bytes in flight.
@@ -51,17 +68,26 @@ pub struct Sink {
     pub least_window: u64,
     /// The largest one.
     pub window: u64,
+    /// The mean of the looks.
+    pub mean_window: u64,
     /// Number of looks at which it was below half of what it was before: the program there reads slowly. While it grows, the kernel there
     /// sizes its buffer.
     pub closed: u32,
     /// Payload bytes acknowledged.
     pub acked: u64,
+    /// Payload bytes acknowledged since the flow began.
+    pub acked_in_all: u64,
     /// Payload bytes sent again.
     pub retransmitted: u64,
     /// Payload bytes acknowledged in this window and the ones before, the earlier ones for less each.
     pub acked_lately: u64,
     /// The same of bytes sent again, without those that the peer had already.
     pub lost_lately: u64,
+    /// Variance of the number of segments lost between two looks, divided by its mean: about 1 if each is lost by itself (Poisson), and
+    /// far above 1 if they are lost together. Of the same time as `lost_lately`; 0 without losses.
+    pub loss_dispersion: f64,
+    /// Number of windows, with this one, in which [`POLICED`] and more was lost, the earlier ones for less each.
+    pub lossy_windows: f64,
     /// Segments received: acknowledgements.
     pub answers: u32,
     /// Segments sent again for nothing.
@@ -74,8 +100,14 @@ pub struct Sink {
     pub slowest: f64,
     /// The largest one.
     pub fastest: f64,
+    /// The same of the first window of the flow.
+    pub first_fastest: f64,
+    /// The same of all windows after the first.
+    pub later_fastest: f64,
     /// The largest delivery rate that the kernel measured, but not for want of bytes to send.
     pub delivery: f64,
+    /// The same of this window and all before.
+    pub best_delivery: f64,
     /// The largest pacing rate; 0 without one.
     pub cap: f64,
     /// Payload bytes of a full segment.
@@ -118,5 +150,7 @@ impl Sink {
     }
 }
 
+/// Share of lost bytes from which on a policer is likely: no line loses so much at random.
+pub(super) const POLICED: f64 = 0.02;
 /// Bytes that a relay which is not behind has at most between its legs: those of a few looks into the socket.
 pub(super) const UNREAD: u64 = 256 << 10;

@@ -10,9 +10,11 @@ mod facts;
 mod finding;
 mod kind;
 mod rules;
+#[cfg(test)]
+mod rules_tests;
 mod watch;
 
-pub use facts::{Facts, Sink, Source};
+pub use facts::{Facts, Processor, Sink, Source};
 pub use finding::{Finding, Findings, Side};
 pub use kind::Kind;
 pub use watch::{Looks, Watch};

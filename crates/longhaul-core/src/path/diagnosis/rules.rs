@@ -1,6 +1,6 @@
 //! The decision: one row for each finding. The first row that holds is the limit.
 
-use super::facts::Facts;
+use super::facts::{Facts, POLICED, Source};
 use super::finding::{Finding, Side};
 use super::kind::Kind;
 use crate::path::laws::{LossResponse, OPENSSH_WINDOW, loss_rate, window_rate};
@@ -32,13 +32,19 @@ impl Facts {
         let ceilings = others.filter_map(|(_, other)| Some(((other.ceiling)(self)?, other.kind)));
         // A limit below the present rate is none.
         let next = ceilings.filter(|(rate, _)| *rate >= self.rate()).min_by(|a, b| a.0.total_cmp(&b.0));
-        let is_lifted = !matches!(rule.kind, Kind::LinkRate | Kind::Stalled);
+        let is_lifted =
+            !matches!(rule.kind, Kind::LinkRate | Kind::Stalled | Kind::MtuBlackHole | Kind::CongestedQueue);
         let (what_if, then) = next.filter(|_| is_lifted).map(|(rate, kind)| (Rate(rate as u64), kind)).unzip();
         Finding { kind: rule.kind, leg: rule.leg, evidence: (rule.evidence)(self), what_if, then, advice: rule.advice }
     }
 
     fn waits(&self) -> bool {
         self.sink.waits() >= MOSTLY
+    }
+
+    /// Whether the peer acknowledges nothing.
+    fn is_dead(&self) -> bool {
+        self.sink.acked == 0 && self.sink.timeouts >= 1 && self.waits() && self.sink.window > 0
     }
 
     /// Whether the source brings less than the sink can send. A relay that is behind has no time to read.
@@ -56,8 +62,40 @@ impl Facts {
         is_answered_late(self.sink.answers, self.sink.acked, self.sink.mss, self.elapsed)
     }
 
+    /// Whether the source sends as soon as our acknowledgements come. A program that writes by a timer keeps them waiting.
+    fn is_answered_at_once(&self) -> bool {
+        let Source { rtt, receive_rtt, .. } = self.source;
+        (rtt * 9 / 10..=rtt * 23 / 20).contains(&receive_rtt)
+    }
+
     fn has_queue(&self) -> bool {
         !self.is_late() && self.sink.queue() * 10 >= self.sink.min_rtt && self.sink.queue() >= LEAST_QUEUE
+    }
+
+    /// Whether a queue stood when the flow began: it is of other traffic.
+    fn had_queue(&self) -> bool {
+        let before = self.sink.first_min_rtt.saturating_sub(self.sink.min_rtt);
+        before * 10 >= self.sink.min_rtt && before >= LEAST_QUEUE
+    }
+
+    /// Whether the peer's window is full, and always has about the same size. That of a reader which is slow varies.
+    fn fills_the_window(&self) -> bool {
+        self.waits()
+            && self.sink.limited_by_peer >= 0.5
+            && self.sink.closed == 0
+            && self.sink.mean_window as f64 >= CONSTANT * self.sink.window as f64
+    }
+
+    /// Whether no more than the first small segments were ever acknowledged, and full ones are sent again and again.
+    fn is_stuck_at_full_segments(&self) -> bool {
+        let mss = u64::from(self.sink.mss);
+        self.sink.timeouts >= 2 && mss > LEAST_MSS && self.sink.acked_in_all < SMALL_SEGMENTS * mss
+    }
+
+    /// Whether bytes wait for the relay while the sink could send more. A relay that is held back fills the send buffer at once and then
+    /// lets it run dry, so most looks may find it full.
+    fn is_behind(&self) -> bool {
+        self.source.behind >= MOSTLY && (!self.waits() || self.sink.busy <= 1.0 - SELDOM)
     }
 
     /// Whether the congestion control sends at the rate that it has seen delivered, as BBR does, and keeps the queue short.
@@ -68,6 +106,21 @@ impl Facts {
     /// Whether the rate was about the same in each third of the time.
     fn is_steady(&self) -> bool {
         self.sink.slowest > 0.0 && self.sink.slowest >= STEADY * self.sink.fastest
+    }
+
+    /// Whether segments are lost one by one. A policer, or a queue of a few packets, loses several at once.
+    fn loses_singly(&self) -> bool {
+        self.sink.loss_dispersion <= TOGETHER
+    }
+
+    /// Returns the largest rate of about a second, without those of the start.
+    fn best_second(&self) -> f64 {
+        if self.sink.later_fastest > 0.0 { self.sink.later_fastest } else { self.sink.fastest }
+    }
+
+    /// Whether more was delivered for a moment than for a second. A policer passes a burst; a line never delivers more than it carries.
+    fn passes_bursts(&self) -> bool {
+        self.sink.best_delivery >= BURST * self.best_second()
     }
 
     /// Returns the rate of the sink's congestion control with the loss that was seen.
@@ -102,9 +155,22 @@ fn percent(share: f64) -> String {
 /// All rules, the surest first.
 const RULES: &[Rule] = &[
     Rule {
+        kind: Kind::MtuBlackHole,
+        leg: Some(Side::Sink),
+        holds: |facts| facts.is_dead() && facts.is_stuck_at_full_segments(),
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "the handshake has passed, and {} bytes of payload in all; since then segments of {} bytes are sent again, {} times in a row, and none is acknowledged",
+                facts.sink.acked_in_all, facts.sink.mss, facts.sink.timeouts
+            )
+        },
+        advice: "Let the path send ICMP \"fragmentation needed\", or set `mss` on this leg to what fits (longhaul advise).",
+    },
+    Rule {
         kind: Kind::Stalled,
         leg: Some(Side::Sink),
-        holds: |facts| facts.sink.acked == 0 && facts.sink.timeouts >= 1 && facts.waits() && facts.sink.window > 0,
+        holds: |facts| facts.is_dead(),
         ceiling: |_| None,
         evidence: |facts| {
             format!(
@@ -123,6 +189,29 @@ const RULES: &[Rule] = &[
         evidence: |facts| format!("the leg sends at the rate of its cap, {}", mbit(facts.sink.cap)),
         advice: "Raise the cap of the flow, its tunnel or the daemon (bandwidth, flow_bandwidth, max-pacing-rate). One that \"auto\" has found \
                  is that of the line.",
+    },
+    Rule {
+        kind: Kind::Cpu,
+        leg: None,
+        holds: |facts| {
+            let is_out = facts.processor.throttled >= THROTTLED || facts.processor.computed >= BUSY;
+            is_out && facts.is_behind()
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            let behind = percent(facts.source.behind);
+            match facts.processor.throttled >= THROTTLED {
+                true => format!(
+                    "a CPU quota held the relay back for {} of the time, and bytes waited for it at {behind} of the looks",
+                    percent(facts.processor.throttled)
+                ),
+                false => format!(
+                    "the relay used {:.2} CPUs, and bytes waited for it at {behind} of the looks",
+                    facts.processor.computed
+                ),
+            }
+        },
+        advice: "Give the relay more CPU, or raise its quota (CPUQuota= of the unit, the container's limit).",
     },
     Rule {
         kind: Kind::Application,
@@ -149,11 +238,10 @@ const RULES: &[Rule] = &[
         leg: Some(Side::Sink),
         holds: |facts| {
             let full = rate_of(facts.sink.window, facts.sink.rtt);
-            facts.waits()
-                && facts.sink.limited_by_peer >= 0.5
-                // That of a reader which is slow varies.
-                && facts.sink.least_window as f64 >= CONSTANT * facts.sink.window as f64
+            facts.fills_the_window()
                 && !facts.is_late()
+                // A larger window would make the queue longer, and the rate no higher.
+                && !facts.has_queue()
                 && (0.5 * full..=1.5 * full).contains(&facts.rate())
                 && facts.sink.rtt >= LEAST_RTT
         },
@@ -217,15 +305,19 @@ const RULES: &[Rule] = &[
             facts.starves()
                 && facts.source.rtt >= WAN_RTT
                 && facts.is_steady()
+                // After a loss, a congestion window looks the same.
+                && facts.source.is_in_order
+                && facts.is_answered_at_once()
                 // Bursts of one round trip each. Of longer ones, the mean silence is above half of it.
                 && (facts.source.rtt / 4..=facts.source.rtt * 11 / 20).contains(&facts.source.silent)
         },
         ceiling: |_| None,
         evidence: |facts| {
             format!(
-                "it sends {:.0} bytes in each round trip of {}, and then waits",
+                "it sends {:.0} bytes in each round trip of {}, waits, and goes on {} after an acknowledgement was sent to it",
                 facts.rate() / 8.0 * facts.source.rtt.as_secs_f64(),
-                ms(facts.source.rtt)
+                ms(facts.source.rtt),
+                ms(facts.source.receive_rtt)
             )
         },
         advice: "Raise the send buffer of the host on this leg (longhaul advise), or put a relay beside it.",
@@ -267,16 +359,18 @@ const RULES: &[Rule] = &[
         kind: Kind::Policer,
         leg: Some(Side::Sink),
         holds: |facts| {
-            // The losses of a start are of a full queue.
-            let loss = facts.sink.loss().min(facts.sink.loss_now());
-            facts.is_of_path() && !facts.has_queue() && loss >= POLICED && facts.is_steady()
+            // The losses of a start are of a full queue. BBR keeps below a policer's rate for some seconds, and then loses again.
+            let is_now = facts.sink.loss_now() >= POLICED && facts.is_steady();
+            let goes_on = facts.sink.loss() >= POLICED && (is_now || facts.sink.lossy_windows >= LOSSY_WINDOWS);
+            facts.is_of_path() && !facts.has_queue() && goes_on && facts.passes_bursts() && !facts.loses_singly()
         },
         ceiling: |_| None,
         evidence: |facts| {
             format!(
-                "{} is lost without a queue, and the rate stays at {}",
+                "{} is lost without a queue; {} were delivered for a moment, and never more than {} for a second",
                 percent(facts.sink.loss()),
-                mbit(facts.rate())
+                mbit(facts.sink.best_delivery),
+                mbit(facts.best_second())
             )
         },
         advice: "Set bandwidth = \"auto\", or a cap a little below this rate.",
@@ -289,12 +383,12 @@ const RULES: &[Rule] = &[
             let segments = facts.sink.lost_lately / u64::from(facts.sink.mss.max(1));
             let is_near = facts.law().is_some_and(|law| (0.5 * law..=2.0 * law).contains(&facts.rate()));
             let is_going_on = segments >= FEW && facts.sink.retransmitted > 0;
-            facts.is_of_path() && responds && is_going_on && !facts.has_queue() && is_near
+            facts.is_of_path() && responds && is_going_on && facts.loses_singly() && !facts.has_queue() && is_near
         },
-        ceiling: |facts| facts.law(),
+        ceiling: |facts| facts.law().filter(|_| facts.loses_singly()),
         evidence: |facts| {
             format!(
-                "{} is lost without a queue; at {} that leaves {:?} about {}",
+                "{} is lost, one by one, without a queue; at {} that leaves {:?} about {}",
                 percent(facts.sink.loss()),
                 ms(facts.sink.min_rtt),
                 facts.sink.response.unwrap_or(LossResponse::Cubic),
@@ -304,9 +398,33 @@ const RULES: &[Rule] = &[
         advice: "Give the leg BBR (congestion = \"bbr\").",
     },
     Rule {
+        kind: Kind::CongestedQueue,
+        leg: Some(Side::Sink),
+        holds: |facts| {
+            // Where the rate has risen since then, the others may have ended.
+            let is_shared = facts.had_queue() && facts.sink.fastest <= RISEN * facts.sink.first_fastest;
+            is_shared && facts.has_queue() && (facts.is_of_path() || facts.fills_the_window())
+        },
+        ceiling: |_| None,
+        evidence: |facts| {
+            format!(
+                "a packet waited {} on the way before this flow had sent much, and waits {} now: others fill a queue",
+                ms(facts.sink.first_min_rtt.saturating_sub(facts.sink.min_rtt)),
+                ms(facts.sink.queue())
+            )
+        },
+        advice: "Other traffic takes a share of the line. Give it less, or send when it is quiet.",
+    },
+    Rule {
         kind: Kind::LinkRate,
         leg: Some(Side::Sink),
-        holds: |facts| facts.is_of_path() && (facts.has_queue() || facts.follows_the_line()) && facts.is_steady(),
+        holds: |facts| {
+            // Alone, a full window has never had more than the line carries. If it had, others have come.
+            let is_window = facts.fills_the_window() && facts.sink.fastest >= STEADY * facts.sink.first_fastest;
+            let is_full = facts.has_queue() && (facts.is_of_path() || is_window);
+            let is_followed = facts.is_of_path() && facts.follows_the_line();
+            (is_full || is_followed) && facts.is_steady() && !facts.had_queue()
+        },
         // Without a queue, what is delivered says nothing about the line.
         ceiling: |facts| {
             (facts.is_of_path() && facts.has_queue() && facts.sink.delivery > 0.0).then_some(facts.sink.delivery)
@@ -332,195 +450,28 @@ const LEAST_QUEUE: Duration = Duration::from_millis(2);
 const LEAST_RTT: Duration = Duration::from_millis(1);
 /// Rate of the slowest third of a steady time, as a part of the fastest.
 const STEADY: f64 = 0.8;
-/// Share of lost bytes from which on a policer is likely: no line loses so much at random.
-const POLICED: f64 = 0.02;
+/// Largest variance of the losses between two looks, as a multiple of their mean, of losses one by one. Chance alone exceeds it in one of
+/// 40 windows of 12 looks (chi-squared distribution).
+const TOGETHER: f64 = 2.0;
+/// Number of lossy windows from which on losses are not of the start: two of the last four.
+const LOSSY_WINDOWS: f64 = 1.4;
+/// Multiple of the best rate of a second that a moment's rate has behind a policer. Behind a line of 100 Mbit/s it was 1.01.
+const BURST: f64 = 1.15;
+/// Multiple of the first rate from which on a rate has risen.
+const RISEN: f64 = 1.5;
+/// CPUs from which on a relay is busy, and share of the time from which on a quota counts.
+const BUSY: f64 = 0.85;
+const THROTTLED: f64 = 0.1;
+/// Smallest segment that every path carries (RFC 1122 4.2.2.6), and number of full segments that the small ones of a handshake, such as
+/// that of SSH, do not reach. A sender of bulk begins with ten (RFC 6928).
+const LEAST_MSS: u64 = 536;
+const SMALL_SEGMENTS: u64 = 4;
 /// Number of segments from which on a loss rate, and a share of duplicates, is no matter of chance.
 const FEW: u64 = 3;
 /// Number of looks at a window that has closed from which on its reader is slow.
 const OFTEN: u32 = 3;
-/// Part of the largest window that the smallest one is if nobody reads slowly.
-const CONSTANT: f64 = 0.9;
+/// Part of the largest window that the mean one has at least if nobody reads slowly. A host that is busy reads late now and then.
+const CONSTANT: f64 = 0.8;
 /// Share of the bytes sent again from which on reordering costs something.
 const REORDERED: f64 = 0.01;
 const MANY: u64 = 10;
-
-#[cfg(test)]
-mod tests {
-    use super::super::facts::{Sink, Source};
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    /// Returns facts at `rate` bit/s over 63 ms, of a leg that is always busy and at the limit `limit`.
-    fn at(rate: f64, limit: Limit) -> Facts {
-        let mut limits = [0.0; Limit::ALL.len()];
-        limits[limit as usize] = 1.0;
-        let (slowest, fastest, acked) = (rate * 0.95, rate * 1.05, (rate / 8.0 * 3.0) as u64);
-        Facts {
-            elapsed: 3000 * MS,
-            carried: acked,
-            is_ssh: false,
-            source: Source { rtt: MS, silent: MS, ..Source::default() },
-            sink: Sink {
-                rtt: 64 * MS,
-                min_rtt: 63 * MS,
-                limits,
-                busy: 1.0,
-                least_window: 4 << 20,
-                window: 4 << 20,
-                acked,
-                acked_lately: 3 * acked,
-                slowest,
-                fastest,
-                delivery: rate,
-                answers: 3000,
-                mss: 1448,
-                response: Some(LossResponse::Cubic),
-                ..Sink::default()
-            },
-        }
-    }
-
-    fn with(facts: Facts, change: impl FnOnce(&mut Facts)) -> Facts {
-        let mut facts = facts;
-        change(&mut facts);
-        facts
-    }
-
-    type Case = (&'static str, Facts, Kind, Option<Side>);
-
-    /// Returns a name, the facts, and the finding, where the path is not the limit.
-    fn beside_the_path() -> Vec<Case> {
-        let (source, sink) = (Some(Side::Source), Some(Side::Sink));
-        let window = with(at(32.8e6, Limit::ReceiveWindow), |facts| {
-            (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (262_144, 262_144, 0.95);
-        });
-        let starved = |rate| with(at(rate, Limit::Application), |facts| facts.sink.delivery = 0.0);
-        vec![
-            ("a small window", window, Kind::ReceiverWindow, sink),
-            ("a window that closes", with(window, |facts| facts.sink.closed = 4), Kind::Application, sink),
-            (
-                "a kernel that reports no window",
-                with(at(32.8e6, Limit::CongestionWindow), |facts| {
-                    (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (0, 0, 0.95);
-                }),
-                Kind::Unknown,
-                None,
-            ),
-            ("no room in our buffer", at(32e6, Limit::SendBuffer), Kind::OwnSendBuffer, sink),
-            ("a cap", with(at(50e6, Limit::Cap), |facts| facts.sink.cap = 50e6), Kind::Cap, sink),
-            ("a sender beside us that has no more", starved(30e6), Kind::Application, source),
-            ("a relay that is behind", with(starved(30e6), |facts| facts.source.behind = 0.9), Kind::Unknown, None),
-            (
-                "a program that writes each 100 ms",
-                with(starved(20e6), |facts| {
-                    facts.source = Source { rtt: 63 * MS, silent: 50 * MS, ..Source::default() }
-                }),
-                Kind::Unknown,
-                None,
-            ),
-            ("ssh", with(starved(245e6), |facts| facts.is_ssh = true), Kind::ApplicationWindow, None),
-            ("ssh that is slow otherwise", with(starved(20e6), |facts| facts.is_ssh = true), Kind::Unknown, None),
-            (
-                "a far sender of bursts",
-                with(starved(20e6), |facts| {
-                    facts.source = Source { rtt: 63 * MS, silent: 25 * MS, ..Source::default() }
-                }),
-                Kind::PeerSendBuffer,
-                source,
-            ),
-            (
-                "a far sender of single segments",
-                with(starved(20e6), |facts| {
-                    facts.source = Source { rtt: 63 * MS, silent: 2 * MS, ..Source::default() }
-                }),
-                Kind::Unknown,
-                None,
-            ),
-        ]
-    }
-
-    /// The same, where it is.
-    fn of_the_path() -> Vec<Case> {
-        let sink = Some(Side::Sink);
-        let path = |rate| at(rate, Limit::CongestionWindow);
-        vec![
-            (
-                "loss of 0.1 %",
-                with(path(8e6), |facts| {
-                    facts.sink.lost_lately = facts.sink.acked_lately / 1000;
-                    facts.sink.retransmitted = 1448;
-                }),
-                Kind::RandomLoss,
-                sink,
-            ),
-            (
-                "a loss of 0.1 % that BBR ignores",
-                with(path(600e6), |facts| {
-                    facts.sink.lost_lately = facts.sink.acked_lately / 1000;
-                    facts.sink.response = Some(LossResponse::Ignores);
-                }),
-                Kind::LinkRate,
-                sink,
-            ),
-            (
-                "a policer",
-                with(path(96e6), |facts| {
-                    facts.sink.lost_lately = facts.sink.acked_lately / 12;
-                    facts.sink.retransmitted = facts.sink.acked / 12;
-                }),
-                Kind::Policer,
-                sink,
-            ),
-            (
-                "a start has lost much",
-                with(path(96e6), |facts| facts.sink.lost_lately = facts.sink.acked_lately / 12),
-                Kind::Unknown,
-                None,
-            ),
-            (
-                "BBR on a line",
-                with(path(180e6), |facts| facts.sink.response = Some(LossResponse::Ignores)),
-                Kind::LinkRate,
-                sink,
-            ),
-            ("a queue", with(path(190e6), |facts| facts.sink.rtt = 90 * MS), Kind::LinkRate, sink),
-            (
-                "late acknowledgements",
-                with(path(60e6), |facts| (facts.sink.rtt, facts.sink.answers) = (92 * MS, 54)),
-                Kind::Unknown,
-                None,
-            ),
-            (
-                "reordering",
-                with(path(20e6), |facts| {
-                    facts.sink.retransmitted = 100 * 1448;
-                    (facts.sink.reorderings, facts.sink.duplicates) = (50, 90);
-                }),
-                Kind::Reordering,
-                sink,
-            ),
-            ("a path that has died", with(path(0.0), |facts| facts.sink.timeouts = 3), Kind::Stalled, sink),
-        ]
-    }
-
-    #[test]
-    fn each_limit_is_found() {
-        for (what, facts, kind, leg) in beside_the_path().into_iter().chain(of_the_path()) {
-            let finding = facts.finding();
-            assert_eq!((finding.kind, finding.leg), (kind, leg), "{what}: {}", finding.evidence);
-            assert!(!finding.evidence.contains("NaN") && !finding.evidence.contains("inf"), "{}", finding.evidence);
-        }
-        assert_eq!(Facts::default().finding().kind, Kind::Unknown);
-    }
-
-    #[test]
-    fn what_if_is_the_next_limit() {
-        let facts = with(at(32.8e6, Limit::ReceiveWindow), |facts| {
-            (facts.sink.window, facts.sink.least_window, facts.sink.limited_by_peer) = (262_144, 262_144, 0.95);
-            facts.sink.cap = 50e6;
-        });
-        let finding = facts.finding();
-        assert_eq!((finding.what_if, finding.then), (Some(Rate(50_000_000)), Some(Kind::Cap)), "{finding:?}");
-    }
-}
