@@ -90,9 +90,9 @@ pub struct Measure {
     /// Of both directions together, 5s to 150s. The steps share it. Round trips and the path MTU take some seconds more.
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = seconds)]
     seconds: Duration,
-    /// Also print the steps and the three metrics of RFC 6349
+    /// Also print the metrics of RFC 6349
     ///
-    /// For each TCP test: the time of the transfer as a multiple of the least, the share of bytes that were not retransmitted, and how
+    /// The steps of its procedure, and for each TCP test the time of the transfer as a multiple of the least, the share of bytes that were not retransmitted, and how
     /// much longer the round trip was than the baseline. Only the default congestion control is tested, so each test lasts longer.
     #[arg(long)]
     rfc6349: bool,
