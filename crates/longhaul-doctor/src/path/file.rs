@@ -132,7 +132,7 @@ impl<T: Copy> Ways<T> {
 /// Reads the way up of the measured path in the file at `path`, or in standard input for `-`.
 ///
 /// # Errors
-/// As [`read`]: a sentence that says what to write.
+/// The file cannot be read, is no measured path, is of another version, or has a value that no path has.
 pub fn read_measured(path: &Path) -> Result<Measured, String> {
     read(path, Direction::Up)
 }
