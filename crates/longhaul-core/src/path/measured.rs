@@ -210,14 +210,14 @@ const RULES: &[Rule] = &[
         evidence: |way, first| {
             let (mss, lost) = way.smaller.as_ref().map_or((0, 0.0), |run| (run.mss, run.lost));
             format!(
-                "with MSS {} {:.3} % is lost, with MSS {} {:.3} %: a box cuts larger packets into fragments, and some of these are lost",
+                "with MSS {} {:.3} % is lost, with MSS {mss} {:.3} %; MSS {} is the largest whose packets no box cuts into fragments",
                 first.mss,
                 first.lost * 100.0,
-                mss,
-                lost * 100.0
+                lost * 100.0,
+                way.uncut.unwrap_or(mss)
             )
         },
-        advice: "Set `mss` on both relays or hosts to the smaller of the two.",
+        advice: "Set `mss` on both relays or hosts to the largest that is not cut.",
     },
     Rule {
         kind: Kind::Cap,
