@@ -131,7 +131,7 @@ impl<T: Copy> Ways<T> {
 /// Reads the way up of the measured path in the file at `path`, or in standard input for `-`.
 ///
 /// # Errors
-/// As [`read`]: a sentence that says what to write.
+/// As `read`: a sentence that says what to write.
 pub fn read_measured(path: &Path) -> Result<Measured, String> {
     read(path, Direction::Up)
 }

@@ -1,4 +1,4 @@
-//! Measuring sessions at a tunnel's listener: hands each of their connections to the [`Answerer`], which is blocking code.
+//! Measuring sessions at a tunnel's listener: hands each of their connections to the `Answerer`, which is blocking code.
 //!
 //! Like a probe, a measuring connection is answered once its dial has ended, and the final host gets FIN and no byte. While a session
 //! goes on, the further connections of its client are looked at before the dial, so that they are not dialled.

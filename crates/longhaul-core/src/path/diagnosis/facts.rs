@@ -86,7 +86,7 @@ pub struct Sink {
     /// Variance of the number of segments lost between two looks, divided by its mean: about 1 if each is lost by itself (Poisson), and
     /// far above 1 if they are lost together. Of the same time as `lost_lately`; 0 without losses.
     pub loss_dispersion: f64,
-    /// Number of windows, with this one, in which [`POLICED`] and more was lost, the earlier ones for less each.
+    /// Number of windows, with this one, in which 2 % and more was lost, the earlier ones for less each.
     pub lossy_windows: f64,
     /// Segments received: acknowledgements.
     pub answers: u32,
