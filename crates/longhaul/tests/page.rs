@@ -1,5 +1,5 @@
-//! Tests the pages of `longhaul lab run --html` and `longhaul advise --html` in a real browser: Chromium loads and paints them, and
-//! the expected texts are in them.
+//! Tests the pages of `longhaul lab run --html`, `longhaul advise --html` and `longhaul path --html` in a real browser: Chromium loads
+//! and paints them, and the expected texts are in them.
 //!
 //! The lab needs root, of the system or of a user namespace; both need Chromium. A test that cannot run here prints SKIP and the reason; it
 //! fails if the environment variable CI is set.
@@ -119,6 +119,29 @@ fn a_browser_shows_the_advice() {
         "293 connections: 1217 MB/s",
         "<pre>no -o sb_max</pre>",
         "unverified",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is missing: {text}\n{}", String::from_utf8_lossy(&dom.stderr));
+    }
+    paints(folder);
+}
+
+#[test]
+fn a_browser_shows_the_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let before = fs::read_to_string("../longhaul-doctor/tests/page/path.json").unwrap();
+    fs::write(folder.join("before.json"), &before).unwrap();
+    fs::write(folder.join("after.json"), before.replace("\"payload_mbps\":5.45", "\"payload_mbps\":415.0")).unwrap();
+    let run = longhaul(folder, &["path", "--compare", "before.json", "after.json", "--html", "page.html"]);
+    assert!(run.status.success() && run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
+
+    let Some(dom) = chromium(folder, &["--dump-dom"]) else { return };
+    let text = String::from_utf8_lossy(&dom.stdout).into_owned();
+    for expected in [
+        "<title>longhaul path: 10.20.20.10:7000, before and after</title>",
+        "Up, one connection carries 415&nbsp;Mbit/s, 76.1 times the 5.45&nbsp;Mbit/s before.",
+        "Up: from this host to the far one, Mbit/s",
+        "x 76.1",
     ] {
         assert!(text.contains(expected), "{expected:?} is missing: {text}\n{}", String::from_utf8_lossy(&dom.stderr));
     }

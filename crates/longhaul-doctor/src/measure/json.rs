@@ -6,14 +6,16 @@ use longhaul_measure::message::Direction;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Returns the document.
-pub(super) fn document(measured: &Measured) -> Value {
+/// Returns the document. `command` is the command line that measured.
+pub(super) fn document(measured: &Measured, command: &str) -> Value {
     let [up, down] = Direction::ALL;
     let both = |value: &dyn Fn(Direction) -> Value| json!({"up": value(up), "down": value(down)});
     let rate = |direction| measured.rate(direction);
     json!({
         "longhaul": "path",
         "format": 1,
+        "command": command,
+        "version": env!("CARGO_PKG_VERSION"),
         "to": measured.to,
         "address": measured.address.map(|address| address.to_string()),
         "far": {"name": measured.name, "version": measured.version},

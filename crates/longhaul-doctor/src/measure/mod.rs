@@ -2,6 +2,10 @@
 //!
 //! Each file uses only those below it in this list:
 //!
+//! - `compare`: what has changed between two saved results;
+//! - `page`: the result as a page with charts;
+//! - `words`, `values`: what it says in words, and its figures;
+//! - `document`: the result as it was saved;
 //! - `text`, `json`: the result, for people and for programs;
 //! - `course`: the steps of a measurement;
 //! - `measured`: what they have shown, and what follows from it;
@@ -11,20 +15,27 @@
 //!
 //! `longhaul_core::path::measured` decides what limits the path.
 
+mod compare;
 mod course;
+mod document;
 mod json;
 mod ladder;
 mod measured;
+mod page;
 mod session;
 #[cfg(test)]
 mod tests;
 mod text;
 mod trains;
+mod values;
+mod words;
 
 use crate::path::read_rate;
 use crate::{say, show};
-use clap::Args;
+use clap::{ArgGroup, Args};
+use compare::Comparison;
 use course::{Course, Limits, chosen_mss};
+use document::Document;
 use longhaul_config::key_file;
 use longhaul_core::wire::proof::Key;
 use longhaul_measure::answer::MAX_BYTES;
@@ -43,9 +54,22 @@ use std::time::Duration;
 
 /// The flags of `longhaul path`.
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("path").required(true).args(["to", "compare"])))]
 pub struct Measure {
     /// Far end: a relay's tunnel, or `longhaul responder`
-    to: String,
+    #[arg(value_name = "HOST:PORT")]
+    to: Option<String>,
+    /// Compare two files of --save: A before, B after
+    ///
+    /// It measures nothing. It prints what limited the path before and what limits it now, and each figure with its ratio. `-` is
+    /// standard input.
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["A", "B"],
+        conflicts_with_all = ["key_file", "limit", "max_bytes", "seconds", "save"]
+    )]
+    compare: Vec<PathBuf>,
     /// File with the key that the far end wants
     ///
     /// The key of its `[probe] key_file`, or of the responder's --key-file. 16 to 4096 bytes, which no other user may read.
@@ -66,15 +90,21 @@ pub struct Measure {
     /// Of both directions together, 5s to 150s. The steps share it. Round trips and the path MTU take some seconds more.
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = seconds)]
     seconds: Duration,
-    /// Also print the steps and the three metrics of RFC 6349
+    /// Also print the metrics of RFC 6349
     ///
-    /// For each TCP test: the time of the transfer as a multiple of the least, the share of bytes that were not retransmitted, and how
+    /// The steps of its procedure, and for each TCP test the time of the transfer as a multiple of the least, the share of bytes that were not retransmitted, and how
     /// much longer the round trip was than the baseline. Only the default congestion control is tested, so each test lasts longer.
     #[arg(long)]
     rfc6349: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// Also write an HTML page to this file
+    ///
+    /// The page says what limits the path, and shows the runs over time, the round trips, and the sizes that the path carries. It is a
+    /// single file for any browser. It loads nothing from elsewhere.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write the JSON document to FILE, too
     ///
     /// `longhaul advise --from FILE` and others read it.
@@ -85,16 +115,21 @@ pub struct Measure {
 impl Measure {
     /// Runs the command.
     pub fn run(self) -> ExitCode {
+        // Checked first, because an unwritable page must not show only after the measurement.
+        if let Some(Err(why)) = self.html.as_deref().map(crate::page::writable) {
+            return say::wrong(&format!("--html: {why}"));
+        }
+        let Some(to) = &self.to else { return self.compare() };
         let key = match self.key_file.as_deref().map(key_file::load).transpose() {
             Ok(key) => key,
             Err(why) => return say::wrong(&format!("--key-file: {why}")),
         };
-        let addresses: Vec<SocketAddr> = match self.to.to_socket_addrs() {
+        let addresses: Vec<SocketAddr> = match to.to_socket_addrs() {
             Ok(found) => found.collect(),
             Err(err) if err.kind() == ErrorKind::InvalidInput => {
-                return say::wrong(&format!("{}: {err}; write HOST:PORT, such as 10.20.20.20:6000", self.to));
+                return say::wrong(&format!("{to}: {err}; write HOST:PORT, such as 10.20.20.20:6000"));
             }
-            Err(err) => return say::failed(&format!("{}: {err}", self.to)),
+            Err(err) => return say::failed(&format!("{to}: {err}")),
         };
         // Before the measurement, whose result would be lost.
         if let Some(file) = &self.save {
@@ -111,7 +146,7 @@ impl Measure {
                 return say::failed(&format!("signals: {err}"));
             }
         }
-        match self.measure(&addresses, key.as_ref(), &stop) {
+        match self.measure(to, &addresses, key.as_ref(), &stop) {
             Ok(measured) => self.report(&measured),
             Err(why) => say::failed(&why),
         }
@@ -119,19 +154,25 @@ impl Measure {
 
     /// # Errors
     /// There is no result: nobody answers, or the answerer refuses.
-    fn measure(&self, addresses: &[SocketAddr], key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Measured, String> {
+    fn measure(
+        &self,
+        to: &str,
+        addresses: &[SocketAddr],
+        key: Option<&Key>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Measured, String> {
         let limits =
             Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit, has_only_default: self.rfc6349 };
-        let mut failed = format!("{} has no address", self.to);
+        let mut failed = format!("{to} has no address");
         for address in addresses {
             match Session::open(*address, key, stop) {
                 Ok(session) => {
                     self.announce(*address);
-                    return Ok(Course::new(session, &self.to, *address, limits, stop).run());
+                    return Ok(Course::new(session, to, *address, limits, stop).run());
                 }
                 Err(NoSession::Unreachable(why)) => failed = why,
                 Err(NoSession::Refused(why)) => return Err(why),
-                Err(NoSession::OneSided { why, connect }) => return Ok(self.one_sided(*address, why, connect)),
+                Err(NoSession::OneSided { why, connect }) => return Ok(one_sided(to, *address, why, connect)),
             }
         }
         Err(failed)
@@ -147,30 +188,32 @@ impl Measure {
         ));
     }
 
-    /// Returns what one end alone can tell.
-    fn one_sided(&self, address: SocketAddr, why: String, connect: Duration) -> Measured {
-        let connects = (1..CONNECTS).filter_map(|_| {
-            let began = std::time::Instant::now();
-            session::connect(address, None).ok().map(|_| began.elapsed())
-        });
-        Measured {
-            to: self.to.clone(),
-            address: Some(address),
-            connect,
-            idle: connects.chain([connect]).collect(),
-            mss: chosen_mss(address),
-            notes: vec![
-                why,
-                "one end alone measures the time of a connection and the MSS: for rate, loss, path MTU and what limits the path, run \
-                 `longhaul responder` on the far host"
-                    .into(),
-            ],
-            ..Measured::default()
+    /// Compares two saved results.
+    fn compare(&self) -> ExitCode {
+        let comparison = match Comparison::read(&self.compare) {
+            Ok(comparison) => comparison,
+            Err(why) => return say::wrong(&format!("--compare: {why}")),
+        };
+        let page = self.html.as_ref().map(|file| crate::page::write(file, &compare::page(&comparison)));
+        if let Some(Err(why)) = page {
+            return say::wrong(&format!("--html: {why}"));
         }
+        say::print(&if self.json { compare::json(&comparison) } else { compare::text(&comparison) })
     }
 
+    /// Returns the command line of this measurement of the path to `to`, without the name of a key's file.
+    fn command(&self, to: &str) -> String {
+        let key = self.key_file.as_ref().map_or("", |_| " --key-file FILE");
+        let limit = self.limit.map(|rate| format!(" --limit {rate}")).unwrap_or_default();
+        let rfc = if self.rfc6349 { " --rfc6349" } else { "" };
+        let (bytes, time) = (show::size(self.max_bytes), show_duration(self.seconds));
+        format!("longhaul path {to}{key}{limit} --max-bytes {bytes} --seconds {time}{rfc}")
+    }
+
+    /// Prints the result, and writes it to the files that the flags name.
     fn report(&self, measured: &Measured) -> ExitCode {
-        let document = format!("{:#}\n", json::document(measured));
+        let value = json::document(measured, &self.command(&measured.to));
+        let document = format!("{value:#}\n");
         let mut text = text::text(measured);
         if self.rfc6349 {
             text += &text::rfc6349(measured);
@@ -181,8 +224,37 @@ impl Measure {
                 return say::failed(&format!("{} cannot be written: {err}", file.display()));
             }
         }
+        let page = self
+            .html
+            .as_ref()
+            .map(|file| Document::of(value).and_then(|document| crate::page::write(file, &page::page(&document))));
+        if let Some(Err(why)) = page {
+            return say::failed(&format!("--html: {why}"));
+        }
         // A result that is only a part of one is still printed.
         if measured.ended.is_some() { ExitCode::FAILURE } else { printed }
+    }
+}
+
+/// Returns what one end alone can tell.
+fn one_sided(to: &str, address: SocketAddr, why: String, connect: Duration) -> Measured {
+    let connects = (1..CONNECTS).filter_map(|_| {
+        let began = std::time::Instant::now();
+        session::connect(address, None).ok().map(|_| began.elapsed())
+    });
+    Measured {
+        to: to.into(),
+        address: Some(address),
+        connect,
+        idle: connects.chain([connect]).collect(),
+        mss: chosen_mss(address),
+        notes: vec![
+            why,
+            "one end alone measures the time of a connection and the MSS: for rate, loss, path MTU and what limits the path, run \
+             `longhaul responder` on the far host"
+                .into(),
+        ],
+        ..Measured::default()
     }
 }
 

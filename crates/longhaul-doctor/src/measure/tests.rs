@@ -141,11 +141,11 @@ fn a_part_of_a_measurement_has_what_is_known() {
     assert!(nothing.findings().is_empty());
     nothing.ended = Some(Ended::Died(Direction::Up));
     assert_eq!(nothing.findings().iter().map(|(_, finding)| finding.kind).collect::<Vec<_>>(), [Kind::Stalled]);
-    let document = json::document(&nothing);
+    let document = json::document(&nothing, "longhaul path far:1");
     assert_eq!((&document["complete"], &document["ended"]), (&false.into(), &"no answer in time".into()));
     assert!(text::text(&nothing).contains("The session was lost (no answer in time)"));
     let mut stopped = measured(vec![outcome(100, |_| 0)]);
     stopped.ended = Some(Ended::Interrupted);
     assert_eq!(stopped.findings()[0].1.kind, Kind::LinkRate);
-    assert_eq!(json::document(&stopped)["ended"], "interrupted");
+    assert_eq!(json::document(&stopped, "longhaul path far:1")["ended"], "interrupted");
 }

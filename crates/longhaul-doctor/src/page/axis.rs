@@ -12,7 +12,7 @@ pub struct Axis {
 
 #[derive(Clone, Copy, Debug)]
 enum Scale {
-    /// From 0, with a tick at each multiple of `step`.
+    /// With a tick at each multiple of `step`.
     Linear { step: f64 },
     /// With a tick at each power of ten, whose text is that of `show`.
     Logarithmic { show: fn(f64) -> String },
@@ -22,6 +22,13 @@ impl Axis {
     /// Returns the horizontal axis from 0 to `largest`.
     pub fn across(largest: f64) -> Axis {
         Axis::up_to(largest, LEFT, RIGHT)
+    }
+
+    /// Returns the horizontal axis from `least` to `largest`, for values that differ by less than they are.
+    pub fn between(least: f64, largest: f64) -> Axis {
+        // Values that are all the same have some width, too.
+        let width = Axis::up_to((largest - least).max(least / 1e3), LEFT, RIGHT);
+        Axis { min: least, max: least + width.max, ..width }
     }
 
     /// Returns the vertical axis from 0 to the tick at or above `largest`, so that the top line has a number.
@@ -55,7 +62,7 @@ impl Axis {
     pub(super) fn place(&self, value: f64) -> f64 {
         let length = self.to - self.from;
         match self.scale {
-            Scale::Linear { .. } => self.from + length * value / self.max,
+            Scale::Linear { .. } => self.from + length * (value - self.min) / (self.max - self.min),
             Scale::Logarithmic { .. } => {
                 let decades = |value: f64| (value / self.min).log10();
                 self.from + length * decades(value.clamp(self.min, self.max)) / decades(self.max)
@@ -69,7 +76,7 @@ impl Axis {
         (0..count).map(move |index| {
             let share = f64::from(index) / f64::from(count - 1);
             match scale {
-                Scale::Linear { .. } => max * share,
+                Scale::Linear { .. } => min + (max - min) * share,
                 Scale::Logarithmic { .. } => min * (max / min).powf(share),
             }
         })
@@ -101,9 +108,10 @@ impl Axis {
 
     fn multiples(&self, step: f64) -> Vec<(f64, String)> {
         let digits = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
-        let count = (self.max / step + 0.001).floor() as u32;
+        let first = (self.min / step - 0.001).ceil() as u32;
+        let last = (self.max / step + 0.001).floor() as u32;
         let value = |index: u32| f64::from(index) * step;
-        (0..=count).map(|index| (value(index), format!("{:.digits$}", value(index)))).collect()
+        (first..=last).map(|index| (value(index), format!("{:.digits$}", value(index)))).collect()
     }
 
     fn powers(&self, show: fn(f64) -> String) -> Vec<(f64, String)> {
@@ -120,6 +128,15 @@ impl Axis {
         let first = (self.min.log10() - 1e-9).ceil() as i32 + more;
         let last = (self.max.log10() + 1e-9).floor() as i32;
         (first..=last).map(|exponent| 10f64.powi(exponent))
+    }
+}
+
+/// Returns a power of ten as a number at a tick: `0.01`, `100`, `10k`.
+pub fn power(value: f64) -> String {
+    match value {
+        value if value > 9e5 => format!("{:.0}M", value / 1e6),
+        value if value > 9e3 => format!("{:.0}k", value / 1e3),
+        value => format!("{}", (value * 1e9).round() / 1e9),
     }
 }
 
@@ -157,6 +174,14 @@ mod tests {
         assert_eq!(labels(f64::NAN), labels(1.0));
         let axis = Axis::up(33.3);
         assert_eq!((axis.place(0.0), axis.place(40.0)), (BOTTOM, TOP));
+    }
+
+    #[test]
+    fn an_axis_may_begin_above_zero() {
+        let axis = Axis::between(63.1, 71.3);
+        assert_eq!(labels(axis), ["64", "66", "68", "70"]);
+        assert_eq!((axis.place(63.1), axis.place(71.3)), (LEFT, RIGHT));
+        assert_eq!(labels(Axis::between(63.0, 63.0)), ["63.00", "63.02", "63.04", "63.06"], "all values are the same");
     }
 
     #[test]

@@ -5,10 +5,12 @@
 
 mod axis;
 pub mod chart;
+#[cfg(test)]
+pub(crate) mod checks;
 mod html;
 pub mod table;
 
-pub use axis::Axis;
+pub use axis::{Axis, power};
 pub use html::Html;
 
 use std::path::Path;
@@ -80,13 +82,35 @@ pub(crate) fn mark(html: &mut Html, verified: bool) {
 /// # Errors
 /// The file cannot be written: a sentence that says what to write instead.
 pub(crate) fn write(file: &Path, page: &str) -> Result<(), String> {
-    if file.as_os_str() == "-" {
-        return Err("it does not write to standard output; name a file, such as page.html".into());
+    check_name(file)?;
+    std::fs::write(file, page).map_err(|err| unwritable(file, &err))
+}
+
+/// Checks that a page can be written to `file`, before work that takes long. Removes the file if it did not exist before, so that an
+/// interrupted run leaves no empty page.
+///
+/// # Errors
+/// The file cannot be written: a sentence that says what to write instead.
+pub fn writable(file: &Path) -> Result<(), String> {
+    check_name(file)?;
+    let existed = file.exists();
+    let opened = std::fs::File::options().write(true).create(true).truncate(false).open(file);
+    opened.map_err(|err| unwritable(file, &err))?;
+    if existed { Ok(()) } else { std::fs::remove_file(file).map_err(|err| unwritable(file, &err)) }
+}
+
+fn check_name(file: &Path) -> Result<(), String> {
+    match file.as_os_str() == "-" {
+        true => Err("it does not write to standard output; name a file, such as page.html".into()),
+        false => Ok(()),
     }
-    std::fs::write(file, page).map_err(|err| {
-        let file = file.display();
-        format!("{file} cannot be written: {err}; name a file in a folder that exists and that you can write to")
-    })
+}
+
+fn unwritable(file: &Path, err: &std::io::Error) -> String {
+    format!(
+        "{} cannot be written: {err}; name a file in a folder that exists and that you can write to",
+        file.display()
+    )
 }
 
 /// The style sheet of every page.

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use longhaul_core::text::printable;
 use longhaul_units::{Bytes, Rate};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -141,12 +142,24 @@ pub fn read_measured(path: &Path) -> Result<Measured, String> {
 /// # Errors
 /// The file cannot be read, is no measured path, is of another version, or has a value that no path has.
 pub(super) fn read(path: &Path, direction: Direction) -> Result<Measured, String> {
+    read_as(path, |document: Document| document.measured(direction))
+}
+
+/// Reads the file at `path`, or standard input for `-`, as far as `D` has its fields. `check` checks the values.
+///
+/// # Errors
+/// The file cannot be read, is no measured path, is of another version, or `check` refuses it.
+pub(crate) fn read_as<D: DeserializeOwned, T>(
+    path: &Path,
+    check: impl FnOnce(D) -> Result<T, String>,
+) -> Result<T, String> {
     let named = |why: String| format!("{}: {why}", path.display());
     let text = match path.as_os_str() == "-" {
         true => bounded(io::stdin().lock()),
         false => File::open(path).and_then(bounded),
     };
-    parse(&text.map_err(|err| named(err.to_string()))?, direction).map_err(named)
+    let text = text.map_err(|err| named(format!("{err}; {FILE}")))?;
+    parse(&text).and_then(check).map_err(named)
 }
 
 /// Reads all of `source`, up to [`MAX_BYTES`].
@@ -159,7 +172,11 @@ fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-fn parse(text: &[u8], direction: Direction) -> Result<Measured, String> {
+/// Returns the document in `text`, as far as `D` has its fields.
+///
+/// # Errors
+/// It is no measured path, or is of another version.
+pub(crate) fn parse<D: DeserializeOwned>(text: &[u8]) -> Result<D, String> {
     // PowerShell writes a byte order mark.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let value: serde_json::Value =
@@ -178,8 +195,7 @@ fn parse(text: &[u8], direction: Direction) -> Result<Measured, String> {
         }
         _ => return Err(format!("its format is not {FORMAT}; {EXPECTED}")),
     }
-    let document: Document = serde_json::from_value(value).map_err(|err| format!("{err}; {EXPECTED}"))?;
-    document.measured(direction)
+    serde_json::from_value(value).map_err(|err| format!("{err}; {EXPECTED}"))
 }
 
 impl Document {
@@ -229,12 +245,18 @@ impl Document {
 /// The version of the document that is read here.
 const FORMAT: u64 = 1;
 const MAX_BYTES: u64 = 16 << 20;
-const EXPECTED: &str = "a measured path has \"longhaul\": \"path\" and \"format\": 1, as docs/path.md describes it";
+const FILE: &str = "name a file that `longhaul path HOST:PORT --save FILE` wrote";
+const EXPECTED: &str =
+    "a measured path has \"longhaul\": \"path\" and \"format\": 1; `longhaul path HOST:PORT --save FILE` writes one";
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn parse(text: &[u8], direction: Direction) -> Result<Measured, String> {
+        super::parse(text).and_then(|document: Document| document.measured(direction))
+    }
 
     fn refused(text: &str) -> String {
         parse(text.as_bytes(), Direction::Up).expect_err(text)

@@ -3,6 +3,9 @@
 mod file;
 mod value;
 
+#[cfg(test)]
+pub(crate) use file::parse;
+pub(crate) use file::read_as;
 pub use file::{Limited, Measured, read_measured};
 pub(crate) use value::{help, read_rate, read_rtt, read_system, unknown};
 

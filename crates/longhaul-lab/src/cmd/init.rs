@@ -38,7 +38,7 @@ pub(crate) struct Init {
     /// For example 256KiB. Without it the window is autotuned, as on Linux of today.
     #[arg(long, value_name = "SIZE", value_parser = typed(window_with_unit))]
     window: Option<String>,
-    /// File that `longhaul path --json` wrote: the path as it was measured
+    /// Measured path: a file of `longhaul path --save`
     ///
     /// The way up counts. `-` is standard input. A flag replaces the file's value.
     #[arg(long, value_name = "FILE")]

@@ -14,7 +14,7 @@ use crate::scenario::model::Scenario;
 use crate::world::user::User;
 use crate::world::wan::Wan;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Run a scenario and judge the results
@@ -85,7 +85,7 @@ impl Choices {
             }
         };
         // Checked first, because an unwritable page must not show only after a long run.
-        if let Some(why) = self.html.as_deref().and_then(|path| writable(path).err()) {
+        if let Some(why) = self.html.as_deref().and_then(|path| longhaul_doctor::page::writable(path).err()) {
             say(&format!("error: --html: {why}"));
             return ExitCode::from(2);
         }
@@ -265,17 +265,3 @@ fn drop_comparisons(scenario: &mut Scenario) {
 
 /// Exit status if runs stayed unclear.
 pub(crate) const UNCLEAR: u8 = 3;
-
-/// Checks that a file can be written at `path`. Removes the file if it did not exist before, so that an interrupted run leaves
-/// no empty page.
-fn writable(path: &Path) -> Result<(), String> {
-    let existed = path.exists();
-    let opened = std::fs::File::options().write(true).create(true).truncate(false).open(path);
-    opened.map_err(|err| {
-        format!(
-            "{} cannot be written: {err}; name a file in a folder that exists and that you can write to",
-            path.display()
-        )
-    })?;
-    if existed { Ok(()) } else { std::fs::remove_file(path).map_err(|err| format!("{}: {err}", path.display())) }
-}

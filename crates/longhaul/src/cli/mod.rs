@@ -111,7 +111,8 @@ enum Command {
     /// that limit, and the round trip, rate, loss and MTU of the path.
     ///
     /// With the defaults it sends for 40 s at most, as fast as the path allows: other traffic notices. --limit, --seconds and
-    /// --max-bytes bound it. Exit codes: 0 the path was measured; 1 it was not, or only a part; 2 wrong usage.
+    /// --max-bytes bound it. --compare compares two saved results. Exit codes: 0 the path was measured; 1 it was not, or only a part;
+    /// 2 wrong usage.
     Path(Box<longhaul_doctor::Measure>),
     /// Answer `longhaul path` on a host without tunnels
     ///

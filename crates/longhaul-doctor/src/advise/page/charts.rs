@@ -3,7 +3,7 @@
 use crate::advise::advice::{Advice, PredictionRow, What};
 use crate::page::chart::{self, Curve, Frame, Marker};
 use crate::page::table::grouped;
-use crate::page::{Axis, Html, paragraph};
+use crate::page::{Axis, Html, paragraph, power};
 use crate::path::Path;
 use crate::predict::Hosts;
 use crate::show::speed;
@@ -194,15 +194,6 @@ fn round_trip(millis: f64) -> String {
     };
     // Rounded, because a tenth times a thousand may be a little more than a hundred.
     format!("{} {unit}", (value * 1e3).round() / 1e3)
-}
-
-/// Returns a power of ten: `0.01`, `100`, `10k`.
-fn power(value: f64) -> String {
-    match value {
-        value if value > 9e5 => format!("{:.0}M", value / 1e6),
-        value if value > 9e3 => format!("{:.0}k", value / 1e3),
-        value => format!("{}", (value * 1e9).round() / 1e9),
-    }
 }
 
 const APPLICATION: &str = "c5";
