@@ -65,7 +65,7 @@ WORLDS = [
     pair("reorder", {**LINE, "out": {"reorder": "5% by 5ms"}}, "up reordering dial", "up link-rate dial", options=CUBIC),
     pair("black-hole", HOLE, "up mtu-black-hole dial"),
     # A relay splices: it carries 1 Gbit/s with 1 % of a core.
-    pair("cpu", FAST, "up cpu -", quota=5000),
+    pair("cpu", FAST, "up cpu -", quota=4500),
     pair("dead", {**LINE, "schedule": ["at 9s loss 100%"]}, "up stalled dial"),
 ]
 

@@ -423,7 +423,9 @@ const RULES: &[Rule] = &[
             let is_window = facts.fills_the_window() && facts.sink.fastest >= STEADY * facts.sink.first_fastest;
             let is_full = facts.has_queue() && (facts.is_of_path() || is_window);
             let is_followed = facts.is_of_path() && facts.follows_the_line();
-            (is_full || is_followed) && facts.is_steady() && !facts.had_queue()
+            // A relay that is held back often may keep the line nearly full.
+            let is_free = facts.processor.throttled < THROTTLED;
+            (is_full || is_followed) && is_free && facts.is_steady() && !facts.had_queue()
         },
         // Without a queue, what is delivered says nothing about the line.
         ceiling: |facts| {

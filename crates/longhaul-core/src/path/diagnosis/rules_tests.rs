@@ -173,6 +173,7 @@ fn lines() -> Vec<Case> {
     let hole = with(dead, |facts| facts.sink.acked_in_all = 1500);
     vec![
         ("BBR on a line", bbr, Kind::LinkRate, sink),
+        unknown("the relay is held back often", with(bbr, |facts| facts.processor.throttled = 0.3)),
         ("a queue", with(path(190e6), |facts| facts.sink.rtt = 90 * MS), Kind::LinkRate, sink),
         ("a queue that stood before", before, Kind::CongestedQueue, sink),
         unknown("the same, and the others have ended", alone),
