@@ -216,7 +216,10 @@ fn whoever_is_no_longhaul_is_named() {
     // As a relay that knows no measurements: it resets such a preface, and answers a probe.
     let older = served(|mut client| {
         let mut bytes = [0; LENGTH];
-        client.read_exact(&mut bytes).unwrap();
+        // The client also connects without a byte, for the MSS.
+        if client.read_exact(&mut bytes).is_err() {
+            return;
+        }
         if let Ok(Some(preface)) = probe::read(&bytes) {
             client.write_all(&Frame::Report(older_report(&preface)).bytes()).unwrap();
             drop(client.read(&mut [0]));
