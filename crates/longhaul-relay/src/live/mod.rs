@@ -17,7 +17,6 @@ mod histogram;
 pub(crate) mod how;
 mod moment;
 pub(crate) mod own_probes;
-mod processor;
 mod pulse;
 pub(crate) mod registry;
 pub(crate) mod saved;

@@ -1,9 +1,10 @@
 //! What limits a live flow now, and what the relays are worth for it. The admin thread looks at it, so the flow's own task does nothing for it.
 
+mod processor;
+
 use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
 use crate::live::flow::{FindingState, Flow, GainState};
-use crate::live::processor::ProcessorMeter;
 use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
@@ -14,6 +15,7 @@ use longhaul_core::path::laws::LossResponse;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::Rate;
+use processor::ProcessorMeter;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
