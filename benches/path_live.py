@@ -90,19 +90,11 @@ class Sshd:
 
 def measure(world, hosts, longhaul, quota):
     """Returns the findings of each look in the running lab `hosts`. `quota` is that of the relay that is asked."""
-    for host, settings in world.sysctls.items():
-        for setting in settings:
-            done = hosts.run(host, "sysctl", "-qw", setting)
-            if done.returncode:
-                raise SystemExit(f"{world.name}: {setting}: {done.stderr}")
+    hosts.set_sysctls(world)
     sshd = Sshd() if "ssh" in world.client else None
     hosts.start("B", *(sshd.server() if sshd else ["iperf3", "-s", "-p", "7001"]))
     start_relays(world, hosts, longhaul, quota)
-    if world.beside:
-        hosts.start("far", "iperf3", "-s", "-p", "7009")
-        time.sleep(1)
-        hosts.start(*world.beside)
-        time.sleep(4)
+    hosts.start_beside(world)
     time.sleep(1)
     via = "10.10.10.20" if "near" in world.relays else "10.99.0.2"
     command = sshd.client(via) if sshd else ["iperf3", "-c", via, "-p", "7001", "-t", "30", *world.client]

@@ -57,8 +57,8 @@ impl Responder {
         if self.allow.is_empty() && key.is_none() && !self.listen.ip().is_loopback() {
             say::note("warning: everyone who reaches the port may measure; add --allow CIDR or --key-file FILE");
         }
-        let hall = Hall { listener, allow: self.allow, key, answerer: Arc::default(), served: Arc::default() };
-        say::failed(&format!("poll: {}", hall.serve()))
+        let server = Server { listener, allow: self.allow, key, answerer: Arc::default(), served: Arc::default() };
+        say::failed(&format!("poll: {}", server.serve()))
     }
 }
 
@@ -71,8 +71,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Where connections wait for their prefaces.
-struct Hall {
+/// The listener, and who may measure.
+struct Server {
     listener: TcpListener,
     allow: Vec<ipnet::IpNet>,
     key: Option<Arc<Key>>,
@@ -82,44 +82,44 @@ struct Hall {
 }
 
 /// A connection whose preface is missing.
-struct Guest {
+struct Pending {
     stream: TcpStream,
     peer: SocketAddr,
     opening: Opening,
     since: Instant,
 }
 
-impl Hall {
+impl Server {
     /// Serves until poll(2) fails. Returns its error.
     fn serve(&self) -> io::Error {
-        let mut guests: VecDeque<Guest> = VecDeque::new();
+        let mut pending: VecDeque<Pending> = VecDeque::new();
         loop {
             let sockets: Vec<_> =
-                [self.listener.as_fd()].into_iter().chain(guests.iter().map(|guest| guest.stream.as_fd())).collect();
+                [self.listener.as_fd()].into_iter().chain(pending.iter().map(|one| one.stream.as_fd())).collect();
             let ready = match poll::readable(&sockets, LOOK_AROUND) {
                 Ok(ready) => ready,
                 Err(err) => return err,
             };
             let mut index = 0;
-            guests.retain_mut(|guest| {
+            pending.retain_mut(|one| {
                 index += 1;
-                !ready[index] && guest.since.elapsed() < PREFACE_TIME || self.is_left(guest)
+                !ready[index] && one.since.elapsed() < PREFACE_TIME || self.is_left(one)
             });
             if ready[0] {
-                self.admit(&mut guests);
+                self.admit(&mut pending);
             }
         }
     }
 
     /// Accepts the connections that wait.
-    fn admit(&self, guests: &mut VecDeque<Guest>) {
-        for _ in 0..MAX_GUESTS {
+    fn admit(&self, pending: &mut VecDeque<Pending>) {
+        for _ in 0..MAX_PENDING {
             let (stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(err) if err.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => {
                     // EMFILE and the like: whoever waits longest gives way.
-                    guests.pop_front();
+                    pending.pop_front();
                     thread::sleep(PAUSE);
                     return;
                 }
@@ -131,41 +131,41 @@ impl Hall {
             if !self.allows(peer.ip()) || stream.set_nonblocking(true).is_err() || !is_patient {
                 continue;
             }
-            if guests.len() >= MAX_GUESTS {
-                guests.pop_front();
+            if pending.len() >= MAX_PENDING {
+                pending.pop_front();
             }
             let since = Instant::now();
-            guests.push_back(Guest { stream, peer, opening: Opening::new(Asks::Flow, since), since });
+            pending.push_back(Pending { stream, peer, opening: Opening::new(Asks::Flow, since), since });
         }
     }
 
-    /// Whether the preface of `guest` is still missing. If it is there, serves the connection. Anything else resets it.
-    fn is_left(&self, guest: &mut Guest) -> bool {
+    /// Whether the preface of `one` is still missing. If it is there, serves the connection. Anything else resets it.
+    fn is_left(&self, one: &mut Pending) -> bool {
         let mut bytes = [0; MAX_PREFACE_BYTES];
-        let got = match guest.stream.peek(&mut bytes) {
+        let got = match one.stream.peek(&mut bytes) {
             Ok(got) => got,
-            Err(err) if err.kind() == ErrorKind::WouldBlock => return guest.since.elapsed() < PREFACE_TIME,
+            Err(err) if err.kind() == ErrorKind::WouldBlock => return one.since.elapsed() < PREFACE_TIME,
             Err(_) => return false,
         };
-        match guest.opening.look(&bytes[..got], got == 0, Instant::now()) {
-            None => guest.since.elapsed() < PREFACE_TIME,
+        match one.opening.look(&bytes[..got], got == 0, Instant::now()) {
+            None => one.since.elapsed() < PREFACE_TIME,
             Some(Found::Preface(PrefaceKind::Measure(preface))) => {
-                self.begin(guest, preface);
+                self.begin(one, preface);
                 false
             }
             Some(_) => false,
         }
     }
 
-    fn begin(&self, guest: &Guest, preface: Preface) {
-        let Ok(mut stream) = guest.stream.try_clone() else { return };
+    fn begin(&self, one: &Pending, preface: Preface) {
+        let Ok(mut stream) = one.stream.try_clone() else { return };
         let _ = sockopt::set_receive_low_water(stream.as_fd(), 1);
         if self.served.load(Relaxed) >= MAX_SERVED || stream.read(&mut [0; MAX_PREFACE_BYTES]).is_err() {
             return;
         }
         let entry = self.key.clone().map_or(Entry::Open, Entry::Key);
         let (answerer, served, is_control) = (self.answerer.clone(), self.served.clone(), preface.run.is_none());
-        let peer = guest.peer.ip().to_canonical();
+        let peer = one.peer.ip().to_canonical();
         served.fetch_add(1, Relaxed);
         let serving = move || {
             let ended = answerer.serve(stream, &preface, &entry);
@@ -188,7 +188,7 @@ impl Hall {
 }
 
 /// Connections without a preface at most, and the time that each has for it.
-const MAX_GUESTS: usize = 256;
+const MAX_PENDING: usize = 256;
 const PREFACE_TIME: Duration = Duration::from_secs(10);
 /// Connections with a thread at most: those of one session, and refusals.
 const MAX_SERVED: usize = 96;

@@ -292,7 +292,7 @@ impl Session {
             if is_done || now >= until.min(self.until) || is_closed(talk.stream()) {
                 return Ok(runs.remove(&number).map(|gathered| gathered.ran).unwrap_or_default());
             }
-            // So often, whether the client has gone.
+            // The wait is short, to see when the client has gone.
             runs = self.changed.wait_timeout(runs, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -330,7 +330,7 @@ impl Session {
     }
 }
 
-/// What the answerer sends on a connection of a run up when it is ready to read.
+/// The byte that the answerer sends on a connection of a run up when it is ready to read.
 pub const GO: &[u8; 1] = b"g";
 
 /// Returns the congestion controls that the kernel offers and allows, the default first.

@@ -18,7 +18,6 @@
 //! verify   the prober: goes through a tunnel as a client
 //! leg      one TCP connection and its options
 //! lock     locks mutexes
-//! random   random bytes
 //! ```
 
 #![forbid(unsafe_code)]
@@ -37,7 +36,6 @@ mod names;
 #[cfg(test)]
 mod outage_tests;
 mod probe;
-mod random;
 mod reach;
 mod serve;
 mod state;

@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) path: Path,
-    /// What limited one connection on the path, if it was measured.
+    /// Limit of one connection on the path, if it was measured.
     pub(super) limited: Option<Limited>,
     pub(super) os: Vec<&'static System>,
     pub(super) application: Option<&'static Application>,

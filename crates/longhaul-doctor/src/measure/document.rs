@@ -38,7 +38,7 @@ pub(super) struct Document {
     pub(super) fragments_arrive: Ways<f64>,
     pub(super) mss: Option<u32>,
     pub(super) bdp_bytes: Option<u64>,
-    /// What limits the path, first what is worth most to lift.
+    /// The limits of the path, first the one that is worth most to lift.
     pub(super) findings: Vec<Finding>,
     pub(super) runs: Vec<Run>,
     pub(super) notes: Vec<String>,
@@ -71,7 +71,7 @@ pub(super) struct Ways<T> {
     pub(super) down: Option<T>,
 }
 
-/// What limits one direction.
+/// The limit of one direction.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Finding {
     /// The name of a [`Kind`], or of one that a later longhaul has.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the datagrams have shown.
+/// The path MTU of both directions, and the fate of fragments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ladder {
     /// The largest IP packet that passes, in bytes, up and down. `None`: no datagram came back.

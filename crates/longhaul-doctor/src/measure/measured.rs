@@ -30,7 +30,7 @@ pub(super) struct Measured {
     /// MSS of a connection whose ends chose it.
     pub(super) mss: Option<u32>,
     pub(super) ladder: Ladder,
-    /// What trains have shown, up and down.
+    /// The trains up and down, and the rate of the line by them.
     pub(super) lines: [Line; 2],
     /// The largest MSS whose packets no box cuts into fragments, up and down, where larger ones lose more.
     pub(super) uncut: [Option<u32>; 2],
@@ -217,8 +217,8 @@ impl Measured {
         self.outcomes.iter().filter(move |outcome| outcome.run.direction == direction)
     }
 
-    /// Returns the MSS of the runs whose losses count: that which the hosts chose, unless full segments do not pass.
-    fn mss_of(&self, direction: Direction) -> Option<u32> {
+    /// Returns the MSS that runs in `direction` need: `None`, which is what the hosts choose, unless full segments do not pass.
+    pub(super) fn mss_of(&self, direction: Direction) -> Option<u32> {
         let is_stuck = self.first(direction).is_some_and(|first| first.rate().0 == 0);
         self.of(direction).filter(|_| is_stuck).find_map(|outcome| outcome.mss)
     }

@@ -53,10 +53,10 @@ pub(super) enum NoSession {
     Refused(String),
 }
 
-/// What a run has shown.
+/// Result of a run, of both ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// What was asked for.
+    /// The run as it was asked for.
     pub(super) run: Run,
     /// Largest payload of a segment that this run could use; `None`: what the hosts chose.
     pub(super) mss: Option<u32>,
@@ -191,22 +191,16 @@ impl Session {
     }
 
     /// Makes a run whose segments have at most `mss` bytes. Returns what it has shown, and why the session was lost or the run refused,
-    /// if it was. Calls `each` with the bytes so far, ten times a second.
-    pub(super) fn run(
-        &mut self,
-        run: Run,
-        mss: Option<u32>,
-        stop: &AtomicBool,
-        each: impl FnMut(u64),
-    ) -> (Outcome, Option<String>) {
+    /// if it was.
+    pub(super) fn run(&mut self, run: Run, mss: Option<u32>, stop: &AtomicBool) -> (Outcome, Option<String>) {
         let mut outcome = Outcome { run, mss, ..Outcome::default() };
-        let lost = self.make(&mut outcome, stop, each).err();
+        let lost = self.make(&mut outcome, stop).err();
         (outcome, lost)
     }
 
     /// # Errors
     /// The session is lost, or the answerer refuses the run.
-    fn make(&mut self, outcome: &mut Outcome, stop: &AtomicBool, each: impl FnMut(u64)) -> Result<(), String> {
+    fn make(&mut self, outcome: &mut Outcome, stop: &AtomicBool) -> Result<(), String> {
         const OTHER: &str = "the answerer says something else";
         let (run, mss) = (outcome.run.clone(), outcome.mss);
         match self.ask(&Ask::Run(run.clone())) {
@@ -215,7 +209,7 @@ impl Session {
             Ok(_) => return Err(OTHER.into()),
             Err(err) => return Err(in_words(&err)),
         }
-        let near = self.carry(&run, mss, stop, &mut outcome.series, each).map_err(|err| in_words(&err))?;
+        let near = self.carry(&run, mss, stop, &mut outcome.series).map_err(|err| in_words(&err))?;
         let (ours, theirs) = match run.direction {
             Direction::Up => (&mut outcome.sender, &mut outcome.receiver),
             Direction::Down => (&mut outcome.receiver, &mut outcome.sender),
@@ -238,7 +232,6 @@ impl Session {
         mss: Option<u32>,
         stop: &AtomicBool,
         series: &mut Vec<(Duration, u64)>,
-        mut each: impl FnMut(u64),
     ) -> io::Result<Ran> {
         // All at once: one after the other, the last of many would begin when the first has ended.
         let streams: io::Result<Vec<TcpStream>> = thread::scope(|scope| {
@@ -259,7 +252,6 @@ impl Session {
                 thread::sleep(BETWEEN_SAMPLES);
                 let bytes = counts.iter().map(|count| count.load(Relaxed)).sum();
                 series.push((began.elapsed(), bytes));
-                each(bytes);
             }
             for one in carrying {
                 near.add(one.join().unwrap_or_default());

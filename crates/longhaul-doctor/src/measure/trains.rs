@@ -9,7 +9,7 @@ use longhaul_units::Rate;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What the trains in one direction have shown.
+/// The trains in one direction, and the rate of the line by them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Line {
     /// The trains: the rate at which each was sent and at which its second half arrived, in bits of IP packets, and the share that

@@ -33,7 +33,7 @@ pub(super) fn without(finding: &Finding) -> Option<String> {
     finding.what_if_mbps.map(|mbps| format!("{}{}", rate(mbps), then.unwrap_or_default()))
 }
 
-/// What a finding says about the rate.
+/// Kind of a finding, as far as the sentence about the rate depends on it.
 enum Limit {
     /// Nothing.
     Unknown,

@@ -24,7 +24,7 @@ pub(super) enum Direction {
     Down,
 }
 
-/// What the file tells of one direction.
+/// The values of one direction in the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// The smallest round trip.
@@ -35,13 +35,13 @@ pub struct Measured {
     pub loss: Option<f64>,
     /// The path's MTU in bytes.
     pub mtu: Option<u32>,
-    /// What limited one connection.
+    /// Limit of one connection.
     pub limited: Option<Limited>,
     /// Congestion control of the sender.
     pub congestion: Option<String>,
 }
 
-/// What limited one connection, as it was measured.
+/// Limit of one connection, as it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Limited {

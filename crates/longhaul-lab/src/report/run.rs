@@ -91,7 +91,7 @@ pub(crate) struct RunReport {
     pub(crate) wan_sender: Option<Sender>,
 }
 
-/// What limited the speed of a run, in the fields that `status --json` has.
+/// Limit of the speed of a run, in the fields that `status --json` has.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct FindingReport {
     kind: &'static str,

@@ -14,7 +14,6 @@ use crate::leg::stream::Stream;
 use crate::live::flow::Flow;
 use crate::live::how::How;
 use crate::live::tally::Tally;
-use crate::random;
 use crate::reach::connect;
 use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
@@ -315,7 +314,7 @@ async fn returns(
 
 /// Returns a random time below `count` times `span`.
 fn random_of(count: u32, span: Duration) -> Result<Duration, Tested> {
-    let random = random::bytes().map_err(|_| Tested::Unclear)?;
+    let random = longhaul_measure::random().map_err(|_| Tested::Unclear)?;
     Ok((count * span).mul_f64(f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX)))
 }
 

@@ -9,7 +9,6 @@
 use crate::leg::stream::Stream;
 use crate::leg::talk::{poll_receive, send_all};
 use crate::live::flow::Flow;
-use crate::random;
 use crate::state::shared::Relay;
 use longhaul_core::wire::answer::{Frame, Frames, PROOF_BYTES};
 use longhaul_core::wire::probe::Preface;
@@ -31,7 +30,7 @@ pub(super) fn wanted(relay: &Relay, flow: &Flow) -> Option<Arc<Key>> {
 /// It has not. The text says how.
 pub(super) async fn ask(relay: &Relay, flow: &Flow, accept: &Stream, preface: &Preface) -> Result<(), &'static str> {
     let Some(key) = wanted(relay, flow) else { return Ok(()) };
-    let random = random::bytes().map_err(|_| "no random bytes for a challenge")?;
+    let random = longhaul_measure::random().map_err(|_| "no random bytes for a challenge")?;
     let challenge = Challenge { nonce: preface.nonce, hops: preface.hops, random };
     match timeout(PATIENCE, exchange(accept, challenge)).await {
         Err(_) => Err("no proof of the key in 10s"),

@@ -4,7 +4,6 @@ use super::findings::{Echo, Findings, Relay};
 use super::pattern::Pattern;
 use super::plan::Plan;
 use super::stream::{Lost, Patience, Reader, send};
-use crate::random;
 use longhaul_core::health::{Cause, Stage, Trouble};
 use longhaul_core::reload::covers_same;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Proof, Receipt, Report};
@@ -55,7 +54,7 @@ pub(crate) async fn run_announced<T>(plan: &Plan, announce: impl Fn(Nonce, Socke
 pub(crate) async fn run_on(plan: &Plan, stream: &TcpStream) -> Findings {
     let patience = Patience::of(plan.limit, plan.total);
     let mut findings = Findings { prober: stream.local_addr().ok(), ..Findings::default() };
-    let trouble = match random::bytes() {
+    let trouble = match longhaul_measure::random() {
         Ok(nonce) => converse(plan, stream, patience, nonce, &mut findings).await.err(),
         Err(err) => Some(Lost::Failed(err).at(Stage::Relay(0))),
     };
@@ -69,7 +68,7 @@ async fn walk<T>(
     findings: &mut Findings,
 ) -> Result<(), Trouble> {
     let first = Stage::Relay(0);
-    let nonce: Nonce = random::bytes().map_err(|err| Lost::Failed(err).at(first))?;
+    let nonce: Nonce = longhaul_measure::random().map_err(|err| Lost::Failed(err).at(first))?;
     let start = Instant::now();
     let socket = open(plan)?;
     // A reset may come before the connected socket can be asked.

@@ -12,7 +12,7 @@ pub enum Side {
     Sink,
 }
 
-/// What limits a direction of a flow.
+/// The limit of a direction of a flow, with its proof.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The limit.

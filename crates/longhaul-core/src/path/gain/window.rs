@@ -47,7 +47,7 @@ impl HostWindow {
         self.last = Some((is_near, leg.limited_by_peer));
     }
 
-    /// Nobody looks for a while.
+    /// Notes a pause: no look comes for a while.
     pub fn rest(&mut self) {
         self.last = None;
     }

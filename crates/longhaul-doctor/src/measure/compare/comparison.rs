@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Comparison {
     pub(super) before: Side,
     pub(super) after: Side,
-    /// What is known of one of them at least.
+    /// The figures of which at least one side is known.
     pub(super) changes: Vec<Change>,
 }
 

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::Instant;
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 struct Responder {
     process: Running,
     address: SocketAddr,
-    stderr: BufReader<std::process::ChildStderr>,
+    stderr: BufReader<ChildStderr>,
     _port: Port,
 }
 
@@ -145,11 +145,7 @@ fn a_relay_answers_also_while_its_next_hop_is_down() {
 #[test]
 fn a_second_measurement_is_told_who_measures() {
     let responder = Responder::start(&[]);
-    let mut first = spawn(path(responder.address, &["--limit", "1Mbit/s"]));
-    let mut stderr = BufReader::new(first.stderr.take().unwrap());
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
-    assert!(line.starts_with("measuring the path to"), "{line}");
+    let (first, _stderr) = measuring_to(responder.address, "measuring the path to");
     let said = refused(&path(responder.address, &[]).output().unwrap());
     assert!(said.contains("it measures with 127.0.0.1 at the moment; try again"), "{said}");
     drop(Running(first));
@@ -158,18 +154,9 @@ fn a_second_measurement_is_told_who_measures() {
 #[test]
 fn an_interrupted_measurement_reports_what_is_known() {
     let responder = Responder::start(&[]);
-    let mut measuring = spawn(path(responder.address, &["--limit", "1Mbit/s"]));
-    let mut stderr = BufReader::new(measuring.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("path MTU") {
-        line.clear();
-        assert!(stderr.read_line(&mut line).unwrap() > 0);
-    }
+    let (measuring, stderr) = measuring_to(responder.address, "path MTU");
     Command::new("kill").args(["-INT", &measuring.id().to_string()]).status().unwrap();
-    let rest = thread::spawn(move || drop(stderr.read_to_end(&mut Vec::new())));
-    let output = measuring.wait_with_output().unwrap();
-    rest.join().unwrap();
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (output, found) = ended(measuring, stderr);
     assert_eq!(
         (output.status.code(), &found["ended"], &found["complete"]),
         (Some(1), &"interrupted".into(), &false.into())
@@ -182,18 +169,9 @@ fn an_interrupted_measurement_reports_what_is_known() {
 #[test]
 fn a_responder_that_dies_leaves_what_is_known() {
     let responder = Responder::start(&[]);
-    let mut measuring = spawn(path(responder.address, &["--limit", "1Mbit/s"]));
-    let mut stderr = BufReader::new(measuring.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("path MTU") {
-        line.clear();
-        assert!(stderr.read_line(&mut line).unwrap() > 0);
-    }
+    let (measuring, stderr) = measuring_to(responder.address, "path MTU");
     drop(responder.process);
-    let rest = thread::spawn(move || drop(stderr.read_to_end(&mut Vec::new())));
-    let output = measuring.wait_with_output().unwrap();
-    rest.join().unwrap();
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (output, found) = ended(measuring, stderr);
     assert_eq!((output.status.code(), &found["complete"]), (Some(1), &false.into()));
     assert!(found["ended"].is_string() && found["path_mtu"]["up"] == 65_535, "{found}");
 }
@@ -278,8 +256,26 @@ fn older_report(preface: &probe::Preface) -> Report {
     }
 }
 
-fn spawn(mut command: Command) -> Child {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+/// Starts a slow measurement to `address`, and waits until its progress has a line that begins with `beginning`.
+fn measuring_to(address: SocketAddr, beginning: &str) -> (Child, BufReader<ChildStderr>) {
+    let mut command = path(address, &["--limit", "1Mbit/s"]);
+    let mut measuring = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(measuring.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with(beginning) {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0);
+    }
+    (measuring, stderr)
+}
+
+/// Waits until `measuring` has ended. Returns its output and its document.
+fn ended(measuring: Child, mut stderr: BufReader<ChildStderr>) -> (Output, Value) {
+    let rest = thread::spawn(move || drop(stderr.read_to_end(&mut Vec::new())));
+    let output = measuring.wait_with_output().unwrap();
+    rest.join().unwrap();
+    let found = serde_json::from_slice(&output.stdout).unwrap();
+    (output, found)
 }
 
 /// Serves each client by `serve`, in a thread that ends with the test.
