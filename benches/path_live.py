@@ -56,7 +56,7 @@ WORLDS = [
     pair("link-200", LINE, "up link-rate dial"),
     pair("link-200-down", LINE, "down link-rate accept", client=["-R"], relays=("far", "near")),
     pair("link-200-cubic", LINE, "up link-rate dial", options=CUBIC),
-    pair("link-200-8", LINE, "up link-rate dial", client=["-P", "8"]),
+    pair("eight-flows", LINE, "up link-rate dial", client=["-P", "8"]),
     pair("link-1000", FAST, "up link-rate dial"),
     pair("link-1000-cubic", FAST, "up link-rate dial", options=CUBIC),
     pair("queue-cubic", {**LINE, "rate": "100Mbit/s", "queue": "1MB"}, "up congested-queue dial", options=CUBIC, beside=BESIDE),

@@ -366,7 +366,9 @@ mod tests {
     }
 
     fn queued(mbit: u64) -> Facts {
-        facts(mbit, Limit::CongestionWindow, |sink| sink.rtt = 90 * MS)
+        facts(mbit, Limit::CongestionWindow, |sink| {
+            (sink.rtt, sink.in_flight_spread, sink.rate_spread) = (90 * MS, 0.12, 0.02);
+        })
     }
 
     #[test]

@@ -58,6 +58,13 @@ pub struct Sink {
     pub first_min_rtt: Duration,
     /// Shares of the looks by their limit, in the order of [`Limit::ALL`].
     pub limits: [f64; Limit::ALL.len()],
+    /// Relative standard deviation of the segments in flight at the looks at which the congestion window held bytes back, in this window and
+    /// the ones before.
+    pub in_flight_spread: f64,
+    /// The same of the segments in flight by round trip.
+    pub rate_spread: f64,
+    /// Number of windows in a row, with this one, in which the rates of the thirds were the same but for 1.5 %.
+    pub constant_windows: u32,
     /// Share of the time with bytes in flight.
     pub busy: f64,
     /// Share of that time in which the peer's window limited the sender.

@@ -78,6 +78,13 @@ impl Facts {
         before * 10 >= self.sink.min_rtt && before >= LEAST_QUEUE
     }
 
+    /// Whether the queue is of this flow: its rate is constant, or the round trip follows the bytes in flight, so that more of them bring no
+    /// higher rate. In a queue of others, the rate follows the bytes, and varies.
+    fn makes_the_queue(&self) -> bool {
+        let brings_nothing = self.sink.rate_spread <= 0.5 * self.sink.in_flight_spread;
+        self.sink.constant_windows >= 2 || (brings_nothing && self.sink.in_flight_spread >= VARIED)
+    }
+
     /// Whether the peer's window is full, and always has about the same size. That of a reader which is slow varies.
     fn fills_the_window(&self) -> bool {
         self.waits()
@@ -421,8 +428,9 @@ const RULES: &[Rule] = &[
         holds: |facts| {
             // Alone, a full window has never had more than the line carries. If it had, others have come.
             let is_window = facts.fills_the_window() && facts.sink.fastest >= STEADY * facts.sink.first_fastest;
-            let is_full = facts.has_queue() && (facts.is_of_path() || is_window);
-            let is_followed = facts.is_of_path() && facts.follows_the_line();
+            let is_full = facts.has_queue() && (facts.is_of_path() && facts.makes_the_queue() || is_window);
+            let is_short = facts.sink.queue() * 3 <= facts.sink.min_rtt;
+            let is_followed = facts.is_of_path() && facts.follows_the_line() && is_short;
             // A relay that is held back often may keep the line nearly full.
             let is_free = facts.processor.throttled < THROTTLED;
             (is_full || is_followed) && is_free && facts.is_steady() && !facts.had_queue()
@@ -459,6 +467,8 @@ const TOGETHER: f64 = 2.0;
 const LOSSY_WINDOWS: f64 = 1.4;
 /// Multiple of the best rate of a second that a moment's rate has behind a policer. Behind a line of 100 Mbit/s it was 1.01.
 const BURST: f64 = 1.15;
+/// Relative deviation of the bytes in flight from which on they tell whether the rate follows them.
+const VARIED: f64 = 0.04;
 /// Multiple of the first rate from which on a rate has risen.
 const RISEN: f64 = 1.5;
 /// CPUs from which on a relay is busy, and share of the time from which on a quota counts.

@@ -166,6 +166,11 @@ fn losses() -> Vec<Case> {
 fn lines() -> Vec<Case> {
     let sink = Some(Side::Sink);
     let bbr = with(path(180e6), |facts| facts.sink.response = Some(LossResponse::Ignores));
+    let own = with(path(190e6), |facts| {
+        facts.sink.rtt = 90 * MS;
+        (facts.sink.in_flight_spread, facts.sink.rate_spread) = (0.12, 0.02);
+    });
+    let constant = with(own, |facts| (facts.sink.rate_spread, facts.sink.constant_windows) = (0.12, 2));
     let before = with(path(21e6), |facts| (facts.sink.rtt, facts.sink.first_min_rtt) = (130 * MS, 80 * MS));
     let alone = with(before, |facts| facts.sink.first_fastest = facts.sink.fastest / 4.0);
     let late = with(path(60e6), |facts| (facts.sink.rtt, facts.sink.answers) = (92 * MS, 54));
@@ -174,7 +179,14 @@ fn lines() -> Vec<Case> {
     vec![
         ("BBR on a line", bbr, Kind::LinkRate, sink),
         unknown("the relay is held back often", with(bbr, |facts| facts.processor.throttled = 0.3)),
-        ("a queue", with(path(190e6), |facts| facts.sink.rtt = 90 * MS), Kind::LinkRate, sink),
+        ("a queue of its own", own, Kind::LinkRate, sink),
+        unknown(
+            "a queue, and a rate that follows the bytes in flight",
+            with(own, |facts| facts.sink.rate_spread = 0.1),
+        ),
+        ("a queue, and a constant rate", constant, Kind::LinkRate, sink),
+        unknown("a queue, and the same bytes in flight", with(own, |facts| facts.sink.in_flight_spread = 0.02)),
+        unknown("BBR in a long queue", with(bbr, |facts| facts.sink.rtt = 100 * MS)),
         ("a queue that stood before", before, Kind::CongestedQueue, sink),
         unknown("the same, and the others have ended", alone),
         unknown("late acknowledgements", late),
