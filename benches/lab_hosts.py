@@ -28,6 +28,8 @@ class Hosts:
 
     def __init__(self, longhaul, file):
         self.file, self.started, self.enter = file, [], {}
+        # What the lab says at its end: segments that the link carried and dropped, and whether it was late.
+        self.seen = ""
         command = ["setpriv", "--pdeathsig", "TERM", longhaul, "lab", "up", file]
         self.lab = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         for line in self.lab.stdout:
@@ -42,8 +44,16 @@ class Hosts:
     def __exit__(self, *_):
         for process in [*self.started, self.lab]:
             process.terminate()
+        self.seen = self.lab.stdout.read()
         self.lab.wait()
         os.unlink(self.file)
+
+    def was_disturbed(self):
+        return "too busy" in self.seen
+
+    def drops(self):
+        """Returns for each direction of the link, out and back: the segments that entered it, and those that its loss dropped."""
+        return [(int(all_), int(lost or 0)) for all_, lost in re.findall(r"(\d+) segments(?:.*?the link's loss dropped (\d+))?", self.seen)]
 
     def start(self, host, *command, stdout=subprocess.DEVNULL, **more):
         command = [*self.enter[host], *command]

@@ -4,7 +4,7 @@
 //! ended. The answerer bounds what a session may send and how long it lasts, whatever the client asks for.
 
 use crate::datagram::Tally;
-use crate::message::{Admitted, Ask, Buffers, Direction, Hello, Ran, Refused, Run, Tell, Train, Trained};
+use crate::message::{Admitted, Ask, Buffers, Direction, Echo, Hello, Ran, Refused, Run, Tell, Train, Trained};
 use crate::talk::Talk;
 use crate::{bulk, datagram, random};
 use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
@@ -196,6 +196,12 @@ impl Drop for EndOfSession<'_> {
 }
 
 impl Session {
+    /// Returns the time since the session began, in µs.
+    fn micros(&self) -> u64 {
+        let left = self.until.saturating_duration_since(Instant::now());
+        MAX_TIME.saturating_sub(left).as_micros() as u64
+    }
+
     fn converse(self: &Arc<Session>, talk: &mut Talk) -> io::Result<()> {
         let datagrams = self.open_datagrams(talk.stream());
         let here = datagrams.as_ref().and_then(|(socket, _)| socket.local_addr().ok());
@@ -218,7 +224,7 @@ impl Session {
                 Err(err) => return Err(err),
             };
             match ask {
-                Ask::Echo(number) => talk.tell(&Tell::Echo(number), self.until)?,
+                Ask::Echo(number) => talk.tell(&Tell::Echo(Echo { number, at: self.micros() }), self.until)?,
                 Ask::Run(run) if !run.is_valid() || run.max_bytes > bytes_left => {
                     let why = "it allows no such run: too long, too many connections or bytes".into();
                     talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;

@@ -97,6 +97,9 @@ pub fn receive(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl 
             Err(_) => break,
         }
     }
+    if let Ok(info) = TcpInfo::of(stream.as_fd()) {
+        (ran.segments, ran.new_bytes) = (info.data_segments_received.into(), info.bytes_received);
+    }
     ran.note_cpu(began, computed, throttled);
     reset(stream);
     ran
@@ -108,6 +111,8 @@ impl Ran {
         self.bytes += other.bytes;
         self.acked += other.acked;
         self.retransmitted += other.retransmitted;
+        self.segments += other.segments;
+        self.new_bytes += other.new_bytes;
         self.cpu = self.cpu.max(other.cpu);
         self.throttled = self.throttled.max(other.throttled);
         if self.looks.is_empty() {
@@ -187,6 +192,7 @@ mod tests {
         drop(near);
         let (received, sum) = receiver.join().unwrap();
         assert!(received.bytes <= sent.bytes && received.bytes == sum);
+        assert!(received.segments > 0 && received.new_bytes >= received.bytes, "{received:?}");
     }
 
     #[test]

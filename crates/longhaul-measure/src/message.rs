@@ -33,13 +33,23 @@ pub enum Tell {
     /// The session does not begin, or a run does not. The answerer says why.
     Refused(Refused),
     /// Answer to [`Ask::Echo`].
-    Echo(u32),
+    Echo(Echo),
     /// The connections of the run may come.
     Ready(u32),
     /// The run has ended.
     Ran(Ran),
     /// Result of a train: what was sent of one down, or what arrived of one up.
     Trained(Trained),
+}
+
+/// Answer to [`Ask::Echo`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Echo {
+    /// The number that was asked for.
+    pub number: u32,
+    /// Time there in µs, of a clock that need not agree with that of the client.
+    pub at: u64,
 }
 
 /// The first message of the answerer.
@@ -162,6 +172,10 @@ pub struct Ran {
     pub acked: u64,
     /// Payload bytes that they retransmitted.
     pub retransmitted: u64,
+    /// Segments with payload that a receiver got; 0 from a sender.
+    pub segments: u64,
+    /// Payload bytes that were new in them.
+    pub new_bytes: u64,
     /// Share of the time in which the busiest thread computed, between 0 and 1.
     pub cpu: f64,
     /// Share of the time in which the cgroup of the process was held back by its CPU quota, between 0 and 1.

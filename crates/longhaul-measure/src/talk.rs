@@ -148,7 +148,7 @@ mod tests {
     fn messages_come_in_pieces_and_behind_other_bytes() {
         let (near, mut far) = pair();
         let writer = thread::spawn(move || {
-            for piece in ["220 host says", " hello\r\nMA", "RK{\"echo\":", "7}\n{\"ech", "o\":8}\n"] {
+            for piece in ["220 host says", " hello\r\nMA", "RK{\"echo\":", "7}\n{\"ech", "o\":{\"number\":8}}\n"] {
                 far.write_all(piece.as_bytes()).unwrap();
                 thread::yield_now();
             }
@@ -157,7 +157,10 @@ mod tests {
         let mut talk = Talk::new(near, 100);
         assert_eq!(talk.find(b"MARK", deadline).unwrap(), b"220 host says hello\r\n");
         assert_eq!(talk.hear::<Ask>(deadline, || false).unwrap(), Ask::Echo(7));
-        assert_eq!(talk.hear::<Tell>(deadline, || false).unwrap(), Tell::Echo(8));
+        assert_eq!(
+            talk.hear::<Tell>(deadline, || false).unwrap(),
+            Tell::Echo(crate::message::Echo { number: 8, at: 0 })
+        );
         assert_eq!(talk.hear::<Ask>(deadline, || false).unwrap_err().kind(), ErrorKind::UnexpectedEof);
         writer.join().unwrap();
     }

@@ -59,6 +59,8 @@ pub struct TcpInfo {
     pub bytes_received: u64,
     /// Segments received, those without payload too. Wraps around.
     pub segments_received: u32,
+    /// Segments with payload received, also those whose bytes had come before (4.6). Wraps around.
+    pub data_segments_received: u32,
     /// Payload bytes retransmitted (4.19).
     pub bytes_retrans: u64,
     /// Bytes written by the program and not yet sent; a FIN counts as one byte (4.6).
@@ -196,6 +198,7 @@ impl TcpInfo {
             bytes_received: u64_at(128),
             segments_received: u32_at(140),
             notsent_bytes: u32_at(144),
+            data_segments_received: u32_at(152),
             min_rtt: micros(min_rtt.into()),
             delivery_rate: u64_at(160),
             is_app_limited: raw[7] & APP_LIMITED != 0,

@@ -27,6 +27,8 @@ pub struct Run {
     pub throttled: f64,
     /// Share of the payload bytes that were lost after the start, between 0 and 1.
     pub lost: f64,
+    /// Share of the segments that arrived twice, between 0 and 1.
+    pub repeated: f64,
 }
 
 /// One direction of a measured path.
@@ -36,8 +38,8 @@ pub struct Way {
     pub is_from_here: bool,
     /// The smallest round trip of the session.
     pub min_rtt: Duration,
-    /// The median round trip of small messages before the first run.
-    pub idle_rtt: Duration,
+    /// Time for which small messages waited on the way, at the median, before the first run.
+    pub idle_queue: Duration,
     /// The runs. The first has one connection, the default congestion control, and the segments that the hosts choose.
     pub runs: Vec<Run>,
     /// The run with segments that fit into the path, where full ones made the first run stand still or slow.
@@ -167,10 +169,6 @@ impl Way {
         let is_full = self.is_line_reached() && is_near(best.rate, self.best());
         (Some(best.rate), if is_full { Some(Kind::LinkRate) } else { of_best.filter(|kind| *kind != Kind::Unknown) })
     }
-
-    fn idle_queue(&self) -> Duration {
-        self.idle_rtt.saturating_sub(self.min_rtt)
-    }
 }
 
 fn is_near(rate: Rate, best: Rate) -> bool {
@@ -220,6 +218,20 @@ const RULES: &[Rule] = &[
         advice: "Set `mss` on both relays or hosts to the largest that is not cut.",
     },
     Rule {
+        kind: Kind::Reordering,
+        holds: |way, first| {
+            let is_needless = first.repeated >= REPEATED && first.repeated > 2.0 * first.lost;
+            is_needless && !is_near(first.rate, way.best())
+        },
+        evidence: |_, first| {
+            format!(
+                "{:.1} % of the segments came twice: the sender took packets that others overtook for lost, and slowed down",
+                first.repeated * 100.0
+            )
+        },
+        advice: "Look for a path over several lines, or a shaper that reorders. A sender with BBR, and one whose receiver has DSACK, is slowed less.",
+    },
+    Rule {
         kind: Kind::Cap,
         holds: |way, first| way.limit.is_some_and(|limit| is_near(first.rate, limit)),
         evidence: |way, _| {
@@ -241,13 +253,13 @@ const RULES: &[Rule] = &[
         holds: |way, first| {
             let is_shared = !is_near(first.rate, way.best());
             is_shared
-                && way.idle_queue() >= LEAST_QUEUE
-                && way.idle_queue().as_secs_f64() >= QUEUED * way.min_rtt.as_secs_f64()
+                && way.idle_queue >= LEAST_QUEUE
+                && way.idle_queue.as_secs_f64() >= QUEUED * way.min_rtt.as_secs_f64()
         },
         evidence: |way, _| {
             format!(
-                "before the first run, a small message took {:.1} ms more than at best: others fill a queue",
-                way.idle_queue().as_secs_f64() * 1e3
+                "before the first run, a small message waited {:.1} ms on this way: others fill a queue",
+                way.idle_queue.as_secs_f64() * 1e3
             )
         },
         advice: "Other traffic fills the line. Give it less, or longhaul a cap (bandwidth), or measure when it is quiet.",
@@ -299,6 +311,8 @@ const NEAR: f64 = 0.9;
 const PART: f64 = 0.25;
 /// Gain from which on smaller segments are worth it.
 const WORTH: f64 = 1.5;
+/// Share of the segments that come twice from which on it costs something.
+const REPEATED: f64 = 0.01;
 /// Share of the time from which on a thread is busy, and a quota counts.
 const BUSY: f64 = 0.85;
 const THROTTLED: f64 = 0.1;
@@ -349,7 +363,7 @@ mod tests {
     }
 
     fn way(runs: Vec<Run>) -> Way {
-        Way { is_from_here: true, min_rtt: 63 * MS, idle_rtt: 63 * MS, runs, ..Way::default() }
+        Way { is_from_here: true, min_rtt: 63 * MS, runs, ..Way::default() }
     }
 
     fn first(way: &Way) -> (Kind, Option<Rate>, Option<Kind>) {
@@ -418,10 +432,15 @@ mod tests {
         assert_eq!(with(|way| way.limit = Some(Rate(400 * MBIT))), Kind::LinkRate);
         assert!(!Way { limit: Some(Rate(200 * MBIT)), ..full() }.is_line_reached());
         assert_eq!(with(|way| way.runs[0].throttled = 0.3), Kind::Cpu);
-        let shared = |way: &mut Way| (way.idle_rtt, way.line) = (80 * MS, Some(Rate(300 * MBIT)));
+        let reordered = |way: &mut Way| {
+            way.runs[0] = Run { repeated: 0.05, ..run(40, 1, Some(queued(40))) };
+        };
+        assert_eq!(with(reordered), Kind::Reordering);
+        assert_eq!(with(|way| way.runs[0].repeated = 0.05), Kind::LinkRate, "it costs nothing");
+        let shared = |way: &mut Way| (way.idle_queue, way.line) = (17 * MS, Some(Rate(300 * MBIT)));
         assert_eq!(with(shared), Kind::CongestedQueue);
-        assert_eq!(with(|way| way.idle_rtt = 80 * MS), Kind::LinkRate, "it gets the whole line");
-        assert_eq!(with(|way| way.idle_rtt = 64 * MS), Kind::LinkRate);
+        assert_eq!(with(|way| way.idle_queue = 17 * MS), Kind::LinkRate, "it gets the whole line");
+        assert_eq!(with(|way| way.idle_queue = MS), Kind::LinkRate);
         let hole = |way: &mut Way| {
             (way.runs[0].rate, way.runs[0].facts) = (Rate(0), None);
             way.smaller = Some(Run { mss: 1348, ..run(150, 1, None) });

@@ -136,8 +136,9 @@ impl<'a> Course<'a> {
     fn round_trips(&mut self) -> Result<(), Ended> {
         for number in 0..ECHOES {
             self.check_stopped()?;
-            let rtt = self.session.echo(number).map_err(|err| Ended::Lost(in_words(&err)))?;
-            self.measured.idle.push(rtt);
+            let echoed = self.session.echo(number).map_err(|err| Ended::Lost(in_words(&err)))?;
+            self.measured.idle.push(echoed.rtt());
+            self.measured.echoes.push(echoed);
             thread::sleep(BETWEEN_ECHOES);
         }
         self.measured.kernel_rtt = self.session.kernel_rtt();
@@ -276,7 +277,7 @@ impl<'a> Course<'a> {
     /// Makes a run. Returns `None` if there are no bytes or no time for it. Keeps the run with which the session is lost.
     fn make(&mut self, step: Step) -> Result<Option<Outcome>, Ended> {
         self.check_stopped()?;
-        let seconds = step.seconds.min(self.seconds_left);
+        let seconds = step.seconds.min(self.seconds_left).min(self.time_until_end());
         if seconds < MIN_SECONDS || self.bytes_left == 0 || Instant::now() >= self.session.until {
             return Ok(None);
         }
@@ -347,10 +348,20 @@ impl<'a> Course<'a> {
 
     /// Returns the time for runs, in seconds: that of the limits, less what the steps before them took beyond their own time.
     fn time_for_runs(&self) -> f64 {
-        let rtt = self.measured.min_rtt().unwrap_or_default();
-        let to_come = 5 * RUNS * rtt;
+        let to_come = RUNS * self.beside_run();
         let left = (self.limits.time + BESIDE).saturating_sub(self.began.elapsed() + to_come);
         left.min(self.limits.time).max(self.limits.time / 2).as_secs_f64()
+    }
+
+    /// Returns the time for a run that ends in the time of the measurement, in seconds.
+    fn time_until_end(&self) -> f64 {
+        let taken = self.began.elapsed() + self.beside_run();
+        (self.limits.time + BESIDE).saturating_sub(taken).as_secs_f64()
+    }
+
+    /// Returns the time in which a run begins and ends: five round trips.
+    fn beside_run(&self) -> Duration {
+        5 * self.measured.min_rtt().unwrap_or_default()
     }
 }
 
@@ -372,8 +383,8 @@ pub(super) fn chosen_mss(address: SocketAddr) -> Option<u32> {
     (mss > 0).then_some(mss)
 }
 
-/// Time of the steps that send little, such as the datagrams, and a number of runs that is usual: each begins and ends in five round
-/// trips. A measurement with the defaults takes about a minute: 56 to 60 s at 63 ms, and more where a run or a train waits for its answer.
+/// Time of the steps that send little, such as the datagrams, and a number of runs that is usual. A measurement with the defaults takes a
+/// minute at most, and more only where the session dies.
 const BESIDE: Duration = Duration::from_secs(19);
 const RUNS: u32 = 10;
 /// Number of small messages before the first run, and the time between two.

@@ -26,6 +26,8 @@ pub(super) struct Document {
     /// Why not, if the measurement ended before its time.
     pub(super) ended: Option<String>,
     pub(super) rtt_ms: RoundTrips,
+    /// Time for which a small message waited before the first run.
+    pub(super) idle_queue_ms: Ways<f64>,
     pub(super) rate_mbps: Ways<f64>,
     /// Whether `rate_mbps` is the rate of the line. Otherwise the line has at least that.
     pub(super) line_reached: Ways<bool>,
@@ -180,6 +182,7 @@ impl Document {
     fn check_numbers(&self) -> Result<(), String> {
         for direction in Direction::ALL {
             check("rate_mbps", self.rate_mbps.of(direction).copied(), MAX_MBPS)?;
+            check("idle_queue_ms", self.idle_queue_ms.of(direction).copied(), MAX_MS)?;
             check("loss", self.loss.of(direction).copied(), 1.0)?;
             // A path may deliver a datagram twice.
             check("fragments_arrive", self.fragments_arrive.of(direction).copied(), 2.0)?;

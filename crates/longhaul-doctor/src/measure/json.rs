@@ -27,6 +27,7 @@ pub(super) fn document(measured: &Measured, command: &str) -> Value {
             "loaded_up": measured.loaded_rtt(up).map(millis),
             "loaded_down": measured.loaded_rtt(down).map(millis),
         },
+        "idle_queue_ms": both(&|direction| json!(measured.idle_queue(direction).map(millis))),
         "connect_ms": millis(measured.connect),
         "rate_mbps": both(&|direction| json!(rate(direction).map(|(rate, _)| mbps(rate.0)))),
         "line_reached": both(&|direction| json!(rate(direction).map(|(_, is_reached)| is_reached))),

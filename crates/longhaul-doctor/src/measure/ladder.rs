@@ -57,8 +57,8 @@ impl Datagrams {
         let mut ladder = Ladder::default();
         for direction in Direction::ALL {
             let at = direction as usize;
-            let steps = self.steps(direction)?;
-            let mtu = steps.iter().filter(|(_, passed)| *passed).map(|(size, _)| *size).max();
+            let steps = steps(|sizes| self.pass(direction, sizes))?;
+            let mtu = largest(&steps);
             (ladder.path_mtu[at], ladder.steps[at]) = (mtu, steps);
             // Nothing is longer than 65,535 bytes.
             if let Some(mtu) = mtu.filter(|mtu| mtu + ABOVE + FRAGMENTED <= MAX_PACKET) {
@@ -106,23 +106,6 @@ impl Datagrams {
         }
     }
 
-    /// Returns the sizes that were tried, each with whether it passed, in ascending order.
-    fn steps(&mut self, direction: Direction) -> io::Result<Vec<(u32, bool)>> {
-        let mut sizes = USUAL.to_vec();
-        let mut steps: Vec<(u32, bool)> = Vec::new();
-        while !sizes.is_empty() {
-            let passed = self.pass(direction, &sizes, true)?;
-            steps.extend(sizes.iter().map(|size| (*size, passed.contains(size))));
-            let Some(good) = steps.iter().filter(|(_, passed)| *passed).map(|(size, _)| *size).max() else { break };
-            let bad = steps.iter().filter(|(size, passed)| !passed && *size > good).map(|(size, _)| *size).min();
-            let gap = bad.unwrap_or(good + 1) - good;
-            let step = gap.div_ceil(PIECES).max(1);
-            sizes = (1..PIECES + 1).map(|piece| good + piece * step).filter(|size| *size < good + gap).collect();
-        }
-        steps.sort_unstable();
-        Ok(steps)
-    }
-
     /// Returns the share of datagrams from `size` bytes on that arrive without DF. `None`: small ones do not arrive, either.
     fn fragments(&mut self, direction: Direction, size: u32) -> io::Result<Option<f64>> {
         let from = |first: u32| (first..first + FRAGMENTED).collect::<Vec<u32>>();
@@ -131,17 +114,9 @@ impl Datagrams {
         Ok((small as u32 * 2 >= FRAGMENTED).then(|| arrived as f64 / f64::from(FRAGMENTED)))
     }
 
-    /// Returns which of `sizes`, in bytes of the IP packet, pass at one of three tries.
-    fn pass(&mut self, direction: Direction, sizes: &[u32], is_whole: bool) -> io::Result<BTreeSet<u32>> {
-        let mut passed = BTreeSet::new();
-        for _ in 0..TRIES {
-            let left: Vec<u32> = sizes.iter().copied().filter(|size| !passed.contains(size)).collect();
-            if left.is_empty() {
-                break;
-            }
-            passed.append(&mut self.try_once(direction, &left, is_whole)?);
-        }
-        Ok(passed)
+    /// Returns which of `sizes`, in bytes of the IP packet, pass whole at one of three tries.
+    fn pass(&mut self, direction: Direction, sizes: &[u32]) -> io::Result<BTreeSet<u32>> {
+        in_tries(sizes, |left| self.try_once(direction, left, true))
     }
 
     fn try_once(&mut self, direction: Direction, sizes: &[u32], is_whole: bool) -> io::Result<BTreeSet<u32>> {
@@ -187,6 +162,51 @@ impl Datagrams {
         }
         Ok(passed)
     }
+}
+
+/// Finds the largest IP packet that passes. `pass` returns which of some sizes in bytes do. Returns the sizes that were tried, each with
+/// whether it passed, in ascending order.
+///
+/// # Errors
+/// That of `pass`.
+pub(super) fn steps(mut pass: impl FnMut(&[u32]) -> io::Result<BTreeSet<u32>>) -> io::Result<Vec<(u32, bool)>> {
+    let mut sizes = USUAL.to_vec();
+    let mut steps: Vec<(u32, bool)> = Vec::new();
+    while !sizes.is_empty() {
+        let passed = pass(&sizes)?;
+        steps.extend(sizes.iter().map(|size| (*size, passed.contains(size))));
+        let Some(good) = largest(&steps) else { break };
+        let bad = steps.iter().filter(|(size, passed)| !passed && *size > good).map(|(size, _)| *size).min();
+        let gap = bad.unwrap_or(good + 1) - good;
+        let step = gap.div_ceil(PIECES).max(1);
+        sizes = (1..PIECES + 1).map(|piece| good + piece * step).filter(|size| *size < good + gap).collect();
+    }
+    steps.sort_unstable();
+    Ok(steps)
+}
+
+/// Returns the largest size that passed.
+pub(super) fn largest(steps: &[(u32, bool)]) -> Option<u32> {
+    steps.iter().filter(|(_, passed)| *passed).map(|(size, _)| *size).max()
+}
+
+/// Returns which of `sizes` pass at one of three tries.
+///
+/// # Errors
+/// That of `try_once`.
+pub(super) fn in_tries(
+    sizes: &[u32],
+    mut try_once: impl FnMut(&[u32]) -> io::Result<BTreeSet<u32>>,
+) -> io::Result<BTreeSet<u32>> {
+    let mut passed = BTreeSet::new();
+    for _ in 0..TRIES {
+        let left: Vec<u32> = sizes.iter().copied().filter(|size| !passed.contains(size)).collect();
+        if left.is_empty() {
+            break;
+        }
+        passed.append(&mut try_once(&left)?);
+    }
+    Ok(passed)
 }
 
 /// Sizes of IP packets that are usual on lines and in tunnels, in bytes.

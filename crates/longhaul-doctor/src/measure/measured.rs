@@ -1,7 +1,7 @@
 //! A measured path: what the steps have shown, and what follows from it.
 
 use super::ladder::Ladder;
-use super::session::Outcome;
+use super::session::{Echoed, Outcome};
 use super::trains::Line;
 use longhaul_core::path::diagnosis::{Facts, Finding, Kind, Looks, Watch};
 use longhaul_core::path::laws::{LossResponse, bandwidth_delay, window_rate};
@@ -25,6 +25,8 @@ pub(super) struct Measured {
     pub(super) connect: Duration,
     /// Round trips of small messages before the first run, in the order in which they came.
     pub(super) idle: Vec<Duration>,
+    /// The times of these messages; empty if nobody answered them.
+    pub(super) echoes: Vec<Echoed>,
     /// The smallest round trip that the kernel saw.
     pub(super) kernel_rtt: Option<Duration>,
     /// MSS of a connection whose ends chose it.
@@ -79,6 +81,26 @@ impl Measured {
         self.idle.iter().copied().chain(self.kernel_rtt).chain(looks).min()
     }
 
+    /// Returns the time for which the small messages before the first run waited in `direction`, at the median.
+    ///
+    /// The round trip tells how long both ways are together. How much each changed from message to message tells whose queue that is.
+    /// A queue that does not change counts for both ways.
+    pub(super) fn idle_queue(&self, direction: Direction) -> Option<Duration> {
+        let mut idle = self.idle.clone();
+        idle.sort_unstable();
+        let both = idle.get(idle.len() / 2)?.saturating_sub(self.min_rtt()?);
+        let changes = Direction::ALL.map(|direction| {
+            let mut times: Vec<f64> = self.echoes.iter().map(|echoed| echoed.one_way(direction)).collect();
+            times.sort_unstable_by(f64::total_cmp);
+            times.get(times.len() / 2).map_or(0.0, |median| median - times[0])
+        });
+        let sum: f64 = changes.iter().sum();
+        if sum < LEAST_CHANGE.max(0.1 * both.as_secs_f64()) {
+            return Some(both);
+        }
+        Some(both.mul_f64((changes[direction as usize] / sum).clamp(0.0, 1.0)))
+    }
+
     /// Returns the smoothed round trip during the first run in `direction`, on the mean.
     pub(super) fn loaded_rtt(&self, direction: Direction) -> Option<Duration> {
         let looks = steady(&self.first(direction)?.sender.looks);
@@ -92,8 +114,12 @@ impl Measured {
         let mss_of = self.mss_of(direction);
         let is_counted = |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of;
         let runs: Vec<&Outcome> = self.of(direction).filter(is_counted).collect();
-        let pairs = runs.iter().flat_map(|outcome| steady(&outcome.sender.looks).windows(2));
-        let each: Vec<(f64, f64)> = pairs.map(segments).collect();
+        let of_run = |outcome: &&Outcome| {
+            let needed = outcome.needed_part();
+            let pairs = steady(&outcome.sender.looks).windows(2).map(segments);
+            pairs.map(|(sent, lost)| (sent, lost * needed)).collect::<Vec<_>>()
+        };
+        let each: Vec<(f64, f64)> = runs.iter().flat_map(of_run).collect();
         let expected = usual_share(&each).unwrap_or(1.0);
         // A look of losses by chance exceeds five deviations (Poisson) once in millions.
         let is_usual = |(sent, lost): &&(f64, f64)| *lost <= sent * expected + 5.0 * (sent * expected).sqrt() + 5.0;
@@ -161,8 +187,6 @@ impl Measured {
 
     /// Returns the direction as the decision takes it.
     pub(super) fn way(&self, direction: Direction) -> Way {
-        let mut idle = self.idle.clone();
-        idle.sort_unstable();
         let is_full = |outcome: &&Outcome| outcome.mss.is_none();
         let runs: Vec<Run> = self.of(direction).filter(is_full).map(run).collect();
         let first_mss = runs.first().map_or(u32::MAX, |run| run.mss);
@@ -175,7 +199,7 @@ impl Measured {
         Way {
             is_from_here: direction == Direction::Up,
             min_rtt: self.min_rtt().unwrap_or_default(),
-            idle_rtt: idle.get(idle.len() / 2).copied().unwrap_or_default(),
+            idle_queue: self.idle_queue(direction).unwrap_or_default(),
             runs,
             smaller,
             is_policed: self.lines[direction as usize].is_policed,
@@ -256,7 +280,24 @@ impl Outcome {
     /// Returns the share of the bytes that the first connection of the sender lost, after its start.
     pub(super) fn lost_share(&self) -> f64 {
         let (sent, lost) = lost_of(steady(&self.sender.looks));
-        lost as f64 / sent.max(1) as f64
+        lost as f64 / sent.max(1) as f64 * self.needed_part()
+    }
+
+    /// Returns the part of what [`lost_of`] counts that was needed: the receiver tells what came twice, also without DSACK.
+    fn needed_part(&self) -> f64 {
+        let (sent, lost) = lost_of(&self.sender.looks);
+        let lost = lost as f64 / sent.max(1) as f64;
+        // One by DSACK and one by the receiver are the same.
+        let unseen = self.repeated_share() - needless_of(&self.sender.looks) as f64 / sent.max(1) as f64;
+        if unseen < UNSEEN { 1.0 } else { ((lost - unseen) / lost.max(unseen)).max(0.0) }
+    }
+
+    /// Returns the share of the segments that came to the receiver twice: they were sent again for nothing. A sender does not see that
+    /// where the receiver has no DSACK.
+    pub(super) fn repeated_share(&self) -> f64 {
+        let mss = f64::from(self.sender.looks.last().map_or(0, |look| look.mss).max(1));
+        let (segments, needed) = (self.receiver.segments as f64, self.receiver.new_bytes as f64 / mss);
+        if segments > needed { 1.0 - needed / segments } else { 0.0 }
     }
 
     /// Whether the far end's figures contradict what this host has seen, or each other, or are none that a run has.
@@ -286,6 +327,7 @@ fn run(outcome: &Outcome) -> Run {
         cpu: sender.cpu.max(outcome.receiver.cpu),
         throttled: sender.throttled.max(outcome.receiver.throttled),
         lost: outcome.lost_share(),
+        repeated: outcome.repeated_share(),
     }
 }
 
@@ -320,9 +362,14 @@ fn segments(pair: &[Look]) -> (f64, f64) {
 fn lost_of(looks: &[Look]) -> (u64, u64) {
     let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return (0, 0) };
     let again = last.retransmitted.saturating_sub(first.retransmitted);
-    // Those that the receiver had already were sent again for nothing.
-    let needless = u64::from(last.duplicates.saturating_sub(first.duplicates)) * u64::from(last.mss);
-    (last.acked.saturating_sub(first.acked).saturating_add(again), again.saturating_sub(needless))
+    (last.acked.saturating_sub(first.acked).saturating_add(again), again.saturating_sub(needless_of(looks)))
+}
+
+/// Returns the bytes that were sent again for nothing from the first of `looks` to the last, because the receiver had them already, as
+/// it reported by DSACK.
+fn needless_of(looks: &[Look]) -> u64 {
+    let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return 0 };
+    u64::from(last.duplicates.saturating_sub(first.duplicates)) * u64::from(last.mss)
 }
 
 /// Returns the looks after the start of a run: its last two thirds.
@@ -332,6 +379,10 @@ fn steady(looks: &[Look]) -> &[Look] {
     &looks[from..]
 }
 
+/// Share of segments that came twice without a DSACK, from which on it counts: at the end of a run some wait out of order.
+const UNSEEN: f64 = 0.005;
+/// Least change of one-way times that tells which way has a queue, in seconds.
+const LEAST_CHANGE: f64 = 5e-4;
 /// Bytes that may have arrived at this host, and been acknowledged, before a program had read them at the end of a run.
 const UNREAD: u64 = 64 << 20;
 /// Parts of a send buffer and of a receive buffer that hold payload: the kernel counts its own memory, too (ip-sysctl,

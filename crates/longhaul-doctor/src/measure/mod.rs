@@ -7,6 +7,7 @@
 //! - `words`, `values`: what it says in words, and its figures;
 //! - `document`: the result as it was saved;
 //! - `text`, `json`: the result, for people and for programs;
+//! - `alone`: what one end alone can measure;
 //! - `course`: the steps of a measurement;
 //! - `measured`: what they have shown, and what follows from it;
 //! - `trains`: the rate of the line by datagrams;
@@ -15,6 +16,7 @@
 //!
 //! `longhaul_core::path::measured` decides what limits the path.
 
+mod alone;
 mod compare;
 mod course;
 mod document;
@@ -34,7 +36,7 @@ use crate::path::read_rate;
 use crate::{say, show};
 use clap::{ArgGroup, Args};
 use compare::Comparison;
-use course::{Course, Limits, chosen_mss};
+use course::{Course, Limits};
 use document::Document;
 use longhaul_config::key_file;
 use longhaul_core::wire::proof::Key;
@@ -172,7 +174,10 @@ impl Measure {
                 }
                 Err(NoSession::Unreachable(why)) => failed = why,
                 Err(NoSession::Refused(why)) => return Err(why),
-                Err(NoSession::OneSided { why, connect }) => return Ok(one_sided(to, *address, why, connect)),
+                Err(NoSession::OneSided { why, connect }) => {
+                    self.announce(*address);
+                    return Ok(alone::measure(to, *address, (why, connect), &limits, stop));
+                }
             }
         }
         Err(failed)
@@ -236,28 +241,6 @@ impl Measure {
     }
 }
 
-/// Returns what one end alone can tell.
-fn one_sided(to: &str, address: SocketAddr, why: String, connect: Duration) -> Measured {
-    let connects = (1..CONNECTS).filter_map(|_| {
-        let began = std::time::Instant::now();
-        session::connect(address, None).ok().map(|_| began.elapsed())
-    });
-    Measured {
-        to: to.into(),
-        address: Some(address),
-        connect,
-        idle: connects.chain([connect]).collect(),
-        mss: chosen_mss(address),
-        notes: vec![
-            why,
-            "one end alone measures the time of a connection and the MSS: for rate, loss, path MTU and what limits the path, run \
-             `longhaul responder` on the far host"
-                .into(),
-        ],
-        ..Measured::default()
-    }
-}
-
 fn bytes(text: &str) -> Result<Bytes, String> {
     let bytes: Bytes = text.parse().map_err(|err| format!("{err}; write a size such as 1GB"))?;
     match (1_000_000..=MAX_BYTES).contains(&bytes.0) {
@@ -275,6 +258,3 @@ fn seconds(text: &str) -> Result<Duration, String> {
         false => Err("write 5s to 150s".into()),
     }
 }
-
-/// Connections that one end alone makes.
-const CONNECTS: u32 = 5;

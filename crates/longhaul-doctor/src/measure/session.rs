@@ -33,8 +33,35 @@ pub(super) struct Session {
     pub(super) connect: Duration,
     /// Whether the measurement shall end.
     stop: Arc<AtomicBool>,
+    began: Instant,
     /// Time at which the answerer ends it.
     pub(super) until: Instant,
+}
+
+/// The times of a small message. The two clocks need not agree: only changes from one message to the next mean something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Echoed {
+    /// When it was sent, by this host's clock.
+    pub(super) sent: Duration,
+    /// When the far end answered, by its clock.
+    pub(super) answered: Duration,
+    /// When the answer came, by this host's clock.
+    pub(super) came: Duration,
+}
+
+impl Echoed {
+    pub(super) fn rtt(&self) -> Duration {
+        self.came.saturating_sub(self.sent)
+    }
+
+    /// Returns the time in `direction` in seconds, plus a constant that nobody knows.
+    pub(super) fn one_way(&self, direction: Direction) -> f64 {
+        let [sent, answered, came] = [self.sent, self.answered, self.came].map(|time| time.as_secs_f64());
+        match direction {
+            Direction::Up => answered - sent,
+            Direction::Down => came - answered,
+        }
+    }
 }
 
 /// Why there is no session.
@@ -105,7 +132,7 @@ impl Session {
                 let admitted = Admitted { name: shown(&admitted.name), congestion, ..admitted };
                 let stop = stop.clone();
                 let until = Instant::now() + Duration::from_secs_f64(admitted.max_seconds.clamp(1.0, 3600.0));
-                Ok(Session { talk, address, nonce, version, admitted, connect, stop, until })
+                Ok(Session { talk, address, nonce, version, admitted, connect, stop, began, until })
             }
             Tell::Refused(Refused { why, .. }) => {
                 Err(NoSession::Refused(format!("{address} refuses: {}", shown(&why))))
@@ -124,14 +151,16 @@ impl Session {
         self.admitted.datagram_port.map(|port| SocketAddr::new(self.address.ip(), port))
     }
 
-    /// Returns the round trip of one small message.
+    /// Returns the times of one small message: sent and come back by this host's clock, and answered by the far end's clock.
     ///
     /// # Errors
     /// The session is lost.
-    pub(super) fn echo(&mut self, number: u32) -> io::Result<Duration> {
-        let began = Instant::now();
+    pub(super) fn echo(&mut self, number: u32) -> io::Result<Echoed> {
+        let sent = self.began.elapsed();
         match self.ask(&Ask::Echo(number))? {
-            Tell::Echo(same) if same == number => Ok(began.elapsed()),
+            Tell::Echo(echo) if echo.number == number => {
+                Ok(Echoed { sent, answered: Duration::from_micros(echo.at), came: self.began.elapsed() })
+            }
             _ => Err(ErrorKind::InvalidData.into()),
         }
     }

@@ -1,7 +1,7 @@
 //! What follows from runs: rates, losses, the metrics of RFC 6349, and a far end that lies.
 
 use super::measured::{Ended, Measured};
-use super::session::Outcome;
+use super::session::{Echoed, Outcome};
 use super::{json, text};
 use longhaul_core::path::diagnosis::Kind;
 use longhaul_measure::look::Look;
@@ -71,6 +71,38 @@ fn a_burst_of_losses_is_none_by_chance() {
     let loss = slow.loss(Direction::Up).unwrap();
     assert!((0.001..0.004).contains(&loss), "{loss}");
     assert_eq!(measured(vec![outcome(200, |_| 0)]).loss(Direction::Up), Some(0.0));
+}
+
+#[test]
+fn changes_of_one_way_tell_whose_queue_it_is() {
+    let ms = Duration::from_millis;
+    // The far clock is an hour ahead. On the way up, messages wait 0 to 40 ms, 10 ms apart; the smallest round trip was seen before.
+    let echo = |wait: u64| {
+        let sent = ms(1000 + 100 * wait);
+        Echoed { sent, answered: ms(3_600_000) + sent + ms(31 + wait), came: sent + ms(62 + wait) }
+    };
+    let echoes: Vec<Echoed> = (0..5).map(|nth| echo(10 * nth)).collect();
+    let idle = echoes.iter().map(Echoed::rtt).collect();
+    let mut path = Measured { echoes, idle, kernel_rtt: Some(ms(62)), ..Measured::default() };
+    let queue = |path: &Measured| Direction::ALL.map(|direction| path.idle_queue(direction).unwrap().as_millis());
+    assert_eq!(queue(&path), [20, 0]);
+    // One that never changes could be of either way.
+    path.echoes = vec![echo(20); 5];
+    path.idle = path.echoes.iter().map(Echoed::rtt).collect();
+    assert_eq!(queue(&path), [20, 20]);
+    path.echoes.clear();
+    assert_eq!(queue(&path), [20, 20]);
+}
+
+#[test]
+fn what_the_receiver_got_twice_was_not_lost() {
+    let mut run = outcome(100, |_| 10);
+    assert!((0.01..0.013).contains(&run.lost_share()), "{}", run.lost_share());
+    let (segments, again) = (run.sender.acked / u64::from(MSS), run.sender.retransmitted / u64::from(MSS));
+    // The receiver has no DSACK, and got each segment that was sent again twice.
+    (run.receiver.segments, run.receiver.new_bytes) = (segments + again, run.sender.acked);
+    assert!((0.01..0.013).contains(&run.repeated_share()) && run.lost_share() < 0.001, "{}", run.lost_share());
+    assert!(measured(vec![run]).loss(Direction::Up).unwrap() < 0.001);
 }
 
 #[test]

@@ -53,6 +53,9 @@ fn write(text: &mut String, measured: &Measured) -> std::fmt::Result {
         measured.loss(direction).map_or("unknown".into(), |loss| format!("{:.3} %", loss * 100.0))
     })?;
     row("round trip under load", &|direction| rtt(measured.loaded_rtt(direction)))?;
+    row("queue of others", &|direction| {
+        measured.idle_queue(direction).map_or("unknown".into(), |wait| rtt(Some(wait)))
+    })?;
     row("path MTU", &|direction| {
         measured.ladder.path_mtu[direction as usize].map_or("unknown".into(), |mtu| format!("{mtu} bytes"))
     })?;
@@ -111,6 +114,9 @@ fn one_sided(text: &mut String, measured: &Measured) -> std::fmt::Result {
     }
     let shortest = measured.idle.iter().min().map_or("unknown".into(), |rtt| round_trip(*rtt));
     writeln!(text, "\nconnection {shortest}")?;
+    if let Some(mtu) = measured.ladder.path_mtu[Direction::Up as usize] {
+        writeln!(text, "path MTU {mtu} bytes up")?;
+    }
     measured.mss.map_or(Ok(()), |mss| writeln!(text, "MSS {mss} bytes"))
 }
 

@@ -30,7 +30,7 @@ enum Unit {
 
 impl Figure {
     /// Returns all figures of `document`, in the order of reports.
-    pub(super) fn all(document: &Document) -> [Figure; 6] {
+    pub(super) fn all(document: &Document) -> [Figure; 7] {
         let figure =
             |name, key, unit, values| Figure { name, key, unit, values, is_least: Ways::default(), is_of_path: false };
         let one = |direction| document.first(direction).map(|run| run.payload_mbps);
@@ -53,6 +53,7 @@ impl Figure {
                 Unit::Millis,
                 both(|direction| document.loaded_rtt(direction)),
             ),
+            figure("queue of others", "idle_queue_ms", Unit::Millis, document.idle_queue_ms),
             figure("path MTU", "path_mtu", Unit::Bytes, both(mtu)),
         ]
     }

@@ -4,6 +4,7 @@
 use crate::carrier::row::{Carrier, DATA_PORTS, PORT, Running, Tunnel};
 use crate::engine;
 use crate::error::LabError;
+use crate::measure::disturbance::{Disturbance, Shares};
 use crate::plan::place::Host;
 use crate::plan::setup::Topology;
 use crate::report::path::PathReport;
@@ -19,6 +20,7 @@ use crate::world::wan::Wan;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The lab and everything in it. It vanishes when this value is dropped, or when the process ends for whatever reason.
 pub(crate) struct Standing {
@@ -28,8 +30,9 @@ pub(crate) struct Standing {
     /// The servers of host B.
     servers: Vec<Server>,
     topology: Topology,
+    rtt: Duration,
     // Dropped last, after the programs that need it.
-    _wan: Wan,
+    wan: Wan,
 }
 
 impl Standing {
@@ -76,7 +79,8 @@ impl Standing {
         }
         let anchors = names(setup.topology).iter().map(|(host, name)| Anchor::start(&wan, *host, name));
         let anchors = anchors.collect::<Result<_, LabError>>()?;
-        Ok(Standing { anchors, carrier, servers, topology: setup.topology, _wan: wan })
+        let rtt = setup.link.rtt;
+        Ok(Standing { anchors, carrier, servers, topology: setup.topology, rtt, wan })
     }
 
     /// Returns the commands that enter the hosts, their addresses, and commands to try.
@@ -105,6 +109,33 @@ impl Standing {
             None => text += "\nNo carrier: the relay hosts route.\n",
         }
         text + "\nTry, from here:\n" + &self.examples(user)
+    }
+
+    /// Returns what the link has carried and dropped since the lab stands, and whether the link was late. Empty without a WAN.
+    pub(crate) fn seen(&self) -> String {
+        if self.topology == Topology::OneHop {
+            return String::new();
+        }
+        let counters = self.wan.counters();
+        let mut text = String::from("The link carried, since the lab stood:\n");
+        for (way, counters) in ["out", "back"].iter().zip(&counters) {
+            let entered = counters.stages.first().map_or(0, |(_, stage)| stage.segments_in);
+            let _ = write!(text, "  {way:<6} {entered} segments");
+            for (stage, counters) in &counters.stages {
+                let what = longhaul_link::row(stage).map_or(*stage, |row| row.traits.dropped_by);
+                if counters.segments_lost() > 0 {
+                    let _ = write!(text, "; {what} dropped {}", counters.segments_lost());
+                }
+            }
+            text.push('\n');
+        }
+        // The users' programs are no children of the lab, so nobody's processor time tells whether others disturbed it.
+        let disturbance = Disturbance::of(self.rtt, Some(&counters), Shares::default());
+        let late = disturbance.late_max_ms.unwrap_or_default();
+        let verdict =
+            if disturbance.disturbed { "the machine was too busy for the figures to count" } else { "on time" };
+        let _ = writeln!(text, "Packets left it up to {late:.1} ms late: {verdict}.");
+        text
     }
 
     fn examples(&self, user: &User) -> String {

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Build the lab of a scenario, to try programs by hand
 ///
 /// Builds the hosts, the relays and the WAN of the scenario's first run, and starts servers on host B. Prints the commands that
-/// enter the hosts, the addresses, and commands to try. The lab stands until Ctrl-C, and leaves nothing behind.
+/// enter the hosts, the addresses, and commands to try. The lab stands until Ctrl-C, tells what the link has carried and dropped, and leaves nothing behind.
 ///
 /// Runs as root, or as any user where the system allows user namespaces.
 #[derive(Args, Debug, Clone)]
@@ -94,6 +94,8 @@ impl Up {
         told.and_then(|()| std::io::stdout().flush())
             .map_err(|err| format!("the description of the lab cannot be written: {err}"))?;
         let _ = ending.recv();
+        // Nobody may read it any more.
+        let _ = write!(std::io::stdout(), "{}", standing.seen());
         drop(standing);
         Ok(ExitCode::SUCCESS)
     }

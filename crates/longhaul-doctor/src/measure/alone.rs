@@ -1,0 +1,186 @@
+//! What one end alone can measure, where nobody answers measuring sessions: the time of a connection, the MSS, the path MTU by echoes of
+//! ICMP, and against a server that takes every byte (discard, RFC 863) what a transfer up gets.
+
+use super::course::{Limits, chosen_mss};
+use super::ladder::{in_tries, largest, steps};
+use super::measured::Measured;
+use super::session::{Outcome, connect};
+use crate::say::note;
+use longhaul_measure::bulk;
+use longhaul_measure::datagram::patience;
+use longhaul_measure::message::{Buffers, Direction, MAX_RUN_SECONDS, Run};
+use longhaul_sys::{poll, sockopt};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Measures the path to `address`, called `to`, whose first connection took `connect_time`. `why` says why nobody answers.
+pub(super) fn measure(
+    to: &str,
+    address: SocketAddr,
+    (why, connect_time): (String, Duration),
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Measured {
+    let connects = (1..CONNECTS).filter_map(|_| {
+        let began = Instant::now();
+        connect(address, None).ok().map(|_| began.elapsed())
+    });
+    let mut measured = Measured {
+        to: to.into(),
+        address: Some(address),
+        connect: connect_time,
+        idle: connects.chain([connect_time]).collect(),
+        mss: chosen_mss(address),
+        buffers: [Buffers::here(), Buffers::default()],
+        limit: limits.rate,
+        notes: vec![why],
+        ..Measured::default()
+    };
+    let rtt = measured.min_rtt().unwrap_or_default();
+    match Echoes::open(address, rtt).and_then(|mut echoes| steps(|sizes| in_tries(sizes, |left| echoes.pass(left)))) {
+        Ok(steps) => {
+            let up = Direction::Up as usize;
+            measured.ladder.path_mtu[up] = largest(&steps);
+            measured.ladder.steps[up] = steps;
+        }
+        Err(err) => {
+            let why = format!("no echoes of ICMP: {err}; run it as root, or see net.ipv4.ping_group_range in icmp(7)");
+            measured.notes.push(why);
+        }
+    }
+    if measured.ladder.path_mtu == [None, None] {
+        measured.notes.push("the path MTU is not known: no echo of ICMP came back".into());
+    }
+    if address.port() == DISCARD {
+        measured.outcomes.extend(fill(address, limits, stop));
+    }
+    measured.notes.push(match measured.outcomes.is_empty() {
+        true => format!(
+            "one end alone measures the time of a connection, the MSS and the path MTU up; a transfer up, too, where a discard server \
+             listens on port {DISCARD}: for everything, run `longhaul responder` on the far host"
+        ),
+        false => "one end alone measures nothing down, and no path MTU down: run `longhaul responder` on the far host".into(),
+    });
+    measured
+}
+
+/// Sends to a server that takes every byte. Returns `None` if it does not.
+fn fill(address: SocketAddr, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
+    let run = Run {
+        number: 1,
+        connections: 1,
+        seconds: limits.time.as_secs_f64().min(FILL_SECONDS).min(MAX_RUN_SECONDS),
+        max_bytes: limits.bytes.0,
+        max_rate: limits.rate.map(|rate| (rate.0 / 8).max(1)),
+        ..Run::default()
+    };
+    let stream = connect(address, None).ok()?;
+    bulk::prepare(&stream, &run).ok()?;
+    note(format_args!("sending to the discard server for {:.0} s", run.seconds));
+    let mut series = Vec::new();
+    let sender = bulk::send(&stream, &run, stop, |look| series.push((look.time(), look.acked.saturating_sub(1))));
+    (sender.acked > 0).then(|| Outcome { run, series, sender, ..Outcome::default() })
+}
+
+/// A socket for echoes of ICMP with DF: one of icmp(7) for every user, or else one of raw(7), which needs CAP_NET_RAW.
+struct Echoes {
+    socket: Socket,
+    is_ipv4: bool,
+    is_raw: bool,
+    /// Time in which an answer comes.
+    patience: Duration,
+    number: u16,
+}
+
+impl Echoes {
+    /// # Errors
+    /// There is no socket: the group of this process is not in net.ipv4.ping_group_range, and it has no CAP_NET_RAW.
+    fn open(to: SocketAddr, rtt: Duration) -> io::Result<Echoes> {
+        let protocol = if to.is_ipv4() { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
+        let of =
+            |kind| Socket::new(Domain::for_address(to), kind, Some(protocol)).map(|socket| (socket, kind == Type::RAW));
+        let (socket, is_raw) = of(Type::DGRAM).or_else(|_| of(Type::RAW))?;
+        socket.set_nonblocking(true)?;
+        sockopt::set_do_not_fragment(socket.as_fd(), true).map_err(io::Error::other)?;
+        socket.connect(&SocketAddr::new(to.ip(), 0).into())?;
+        Ok(Echoes { socket, is_ipv4: to.is_ipv4(), is_raw, patience: patience(rtt), number: 0 })
+    }
+
+    /// Returns which of `sizes`, in bytes of the IP packet, have an answer.
+    fn pass(&mut self, sizes: &[u32]) -> io::Result<BTreeSet<u32>> {
+        let (headers, question, answer) = if self.is_ipv4 { (20, 8, 0) } else { (40, 128, 129) };
+        let first = self.number;
+        for size in sizes {
+            self.number = self.number.wrapping_add(1);
+            let mut message = vec![0; (size - headers) as usize];
+            message[0] = question;
+            // A socket of icmp(7) writes its own checksum and identifier.
+            let sum = (u32::from(question) << 8) + u32::from(IDENTIFIER) + u32::from(self.number);
+            let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            for (at, value) in [(2, checksum), (4, IDENTIFIER), (6, self.number)] {
+                message[at..at + 2].copy_from_slice(&value.to_be_bytes());
+            }
+            // EMSGSIZE: it is larger than the path MTU that the kernel knows.
+            let _ = self.socket.send(&message);
+        }
+        let mut passed = BTreeSet::new();
+        let (mut buffer, deadline) = (vec![0; 65_536], Instant::now() + self.patience);
+        while passed.len() < sizes.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let got = match { &self.socket }.read(&mut buffer) {
+                Ok(got) => got,
+                Err(err) if err.kind() == ErrorKind::WouldBlock => {
+                    poll::readable(&[self.socket.as_fd()], left)?;
+                    continue;
+                }
+                // An error of ICMP about one of them.
+                Err(_) => continue,
+            };
+            // A raw socket gets the header of IPv4, too.
+            let header = if self.is_raw && self.is_ipv4 { usize::from(buffer[0] & 15) * 4 } else { 0 };
+            let Some(&[kind, 0, _, _, a, b, c, d]) = buffer[..got].get(header..).and_then(|rest| rest.first_chunk())
+            else {
+                continue;
+            };
+            let is_ours = kind == answer && (!self.is_raw || u16::from_be_bytes([a, b]) == IDENTIFIER);
+            let nth = u16::from_be_bytes([c, d]).wrapping_sub(first).wrapping_sub(1);
+            let size = sizes.get(usize::from(nth)).filter(|size| is_ours && (got - header) as u32 + headers == **size);
+            passed.extend(size);
+        }
+        Ok(passed)
+    }
+}
+
+/// Identifier of our echoes.
+const IDENTIFIER: u16 = 0x6c68;
+/// Connections that show the time of one.
+const CONNECTS: u32 = 5;
+/// Port of a server that takes every byte (RFC 863).
+const DISCARD: u16 = 9;
+/// Time of sending to it in seconds.
+const FILL_SECONDS: f64 = 10.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_proves_its_size() {
+        let to = SocketAddr::from(([127, 0, 0, 1], 1));
+        let Ok(mut echoes) = Echoes::open(to, Duration::ZERO) else {
+            println!("SKIP no echoes of ICMP: they need net.ipv4.ping_group_range or CAP_NET_RAW");
+            return;
+        };
+        let sizes = [576, 1500, 65_535];
+        assert_eq!(echoes.pass(&sizes).unwrap(), BTreeSet::from(sizes));
+        assert_eq!(echoes.pass(&[1280]).unwrap(), BTreeSet::from([1280]), "answers to earlier ones do not count");
+    }
+}
