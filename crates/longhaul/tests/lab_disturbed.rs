@@ -23,7 +23,9 @@ struct Busy(Vec<Child>);
 impl Busy {
     fn machine() -> Busy {
         let cpus = std::thread::available_parallelism().unwrap().get();
-        Busy((0..cpus).map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()).collect())
+        // They end with the test also where it is killed.
+        let busy = ["--pdeathsig", "KILL", "sh", "-c", "while :; do :; done"];
+        Busy((0..cpus).map(|_| Command::new("setpriv").args(busy).spawn().unwrap()).collect())
     }
 }
 
