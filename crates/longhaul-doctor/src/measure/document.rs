@@ -38,6 +38,8 @@ pub(super) struct Document {
     pub(super) mtu_ladder: Ways<Vec<(u32, bool)>>,
     /// Share of the datagrams in fragments that arrived.
     pub(super) fragments_arrive: Ways<f64>,
+    /// Time that the connection took.
+    pub(super) connect_ms: Option<f64>,
     pub(super) mss: Option<u32>,
     pub(super) bdp_bytes: Option<u64>,
     /// The limits of the path, first the one that is worth most to lift.
@@ -104,6 +106,13 @@ pub(super) struct Run {
     pub(super) seconds: f64,
     /// Rate of payload over its second half.
     pub(super) payload_mbps: f64,
+    /// The metrics of RFC 6349, as ratios.
+    #[serde(default)]
+    pub(super) transfer_time_ratio: Option<f64>,
+    #[serde(default)]
+    pub(super) tcp_efficiency: Option<f64>,
+    #[serde(default)]
+    pub(super) buffer_delay: Option<f64>,
     /// Time in ms, and bytes that had arrived by then.
     #[serde(default)]
     pub(super) series: Vec<(f64, u64)>,
@@ -189,6 +198,7 @@ impl Document {
             check("rtt_ms.loaded", self.loaded_rtt(direction), MAX_MS)?;
         }
         check("rtt_ms.min", self.rtt_ms.min, MAX_MS)?;
+        check("connect_ms", self.connect_ms, MAX_MS)?;
         check("rtt_ms.idle", self.rtt_ms.idle.iter().copied(), MAX_MS)?;
         check("what_if_mbps", self.findings.iter().filter_map(|finding| finding.what_if_mbps), MAX_MBPS)?;
         for run in &self.runs {

@@ -4,9 +4,10 @@
 //!
 //! - `compare`: what has changed between two saved results;
 //! - `page`: the result as a page with charts;
+//! - `text`: the result for people;
 //! - `words`, `values`: what it says in words, and its figures;
 //! - `document`: the result as it was saved;
-//! - `text`, `json`: the result, for people and for programs;
+//! - `json`: the result for programs;
 //! - `alone`: what one end alone can measure;
 //! - `course`: the steps of a measurement;
 //! - `measured`: what they have shown, and what follows from it;
@@ -219,20 +220,19 @@ impl Measure {
     fn report(&self, measured: &Measured) -> ExitCode {
         let value = json::document(measured, &self.command(&measured.to));
         let document = format!("{value:#}\n");
-        let mut text = text::text(measured);
-        if self.rfc6349 {
-            text += &text::rfc6349(measured);
-        }
-        let printed = say::print(if self.json { &document } else { &text });
+        let path = Document::of(value);
+        let printed = match &path {
+            _ if self.json => say::print(&document),
+            Ok(path) if self.rfc6349 => say::print(&(text::text(path) + &text::rfc6349(path))),
+            Ok(path) => say::print(&text::text(path)),
+            Err(why) => say::failed(why),
+        };
         if let Some(file) = &self.save {
             if let Err(err) = std::fs::write(file, &document) {
                 return say::failed(&format!("{} cannot be written: {err}", file.display()));
             }
         }
-        let page = self
-            .html
-            .as_ref()
-            .map(|file| Document::of(value).and_then(|document| crate::page::write(file, &page::page(&document))));
+        let page = self.html.as_ref().map(|file| path.and_then(|path| crate::page::write(file, &page::page(&path))));
         if let Some(Err(why)) = page {
             return say::failed(&format!("--html: {why}"));
         }

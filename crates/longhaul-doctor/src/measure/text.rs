@@ -1,148 +1,95 @@
 //! A measured path as text: first what limits it.
 
-use super::measured::{Ended, Found, Measured};
-use super::session::NO_ANSWER;
-use crate::show::round_trip;
-use longhaul_core::path::diagnosis::Kind;
+use super::document::{Document, Finding};
+use super::values::{Figure, millis, rate};
+use super::words::{limit, partial, start, without};
 use longhaul_measure::message::Direction;
-use longhaul_units::Rate;
-use std::fmt::Write;
-use std::time::Duration;
 
 /// Returns the report.
-pub(super) fn text(measured: &Measured) -> String {
-    let mut text = String::new();
-    // Writing into a String cannot fail.
-    let _ = write(&mut text, measured);
-    text
+pub(super) fn text(path: &Document) -> String {
+    let mut lines = vec![heading(path), String::new()];
+    // They say why nothing is known.
+    if path.runs.is_empty() {
+        lines.extend(path.notes.clone());
+        lines.push(String::new());
+    }
+    for (nth, finding) in path.findings.iter().enumerate() {
+        lines.extend(lines_of(nth + 1, finding));
+    }
+    let figures = Figure::all(path);
+    if figures.iter().any(|figure| !figure.is_unknown()) {
+        lines.push(row("", ["up", "down"].map(String::from)));
+        lines.extend(figures.iter().map(|figure| row(figure.name, Direction::ALL.map(|way| figure.shown(way)))));
+        lines.push(String::new());
+    }
+    lines.extend(path.connect_ms.map(|ms| format!("connection {}", millis(ms))));
+    lines.extend(path.mss.map(|mss| format!("MSS {mss} bytes")));
+    lines.extend(path.bdp_bytes.map(|bytes| format!("{bytes} bytes in flight fill the path")));
+    if !path.runs.is_empty() {
+        lines.extend(path.notes.iter().map(|note| format!("note: {note}")));
+    }
+    if path.ended.is_some() {
+        lines.extend(partial(path));
+    }
+    lines.join("\n") + "\n"
 }
 
-fn write(text: &mut String, measured: &Measured) -> std::fmt::Result {
-    let far = if measured.name.is_empty() {
-        String::new()
-    } else {
-        format!(" ({}, longhaul {})", measured.name, measured.version)
-    };
-    writeln!(text, "Path to {}{far}\n", measured.to)?;
-    if measured.outcomes.is_empty() && measured.ended.is_none() {
-        return one_sided(text, measured);
+fn heading(path: &Document) -> String {
+    match path.far.name.as_str() {
+        "" => format!("Path to {}", path.to),
+        name => format!("Path to {} ({name}, longhaul {})", path.to, path.far.version),
     }
-    for (nth, found) in measured.findings().iter().enumerate() {
-        limit(text, nth + 1, found)?;
+}
+
+fn lines_of(nth: usize, finding: &Finding) -> Vec<String> {
+    let way = start(finding.direction);
+    if finding.is_unknown() {
+        return vec![format!("{nth}. {way}: the limit is not known: {}", finding.evidence), String::new()];
     }
-    let rtt = |rtt: Option<Duration>| {
-        rtt.map_or("unknown".to_string(), |rtt| {
-            // A measured time has no nanoseconds.
-            round_trip(Duration::from_micros(rtt.as_micros() as u64))
-        })
-    };
-    let [up, down] = Direction::ALL;
-    writeln!(text, "{:24}{:>16}{:>16}", "", "up", "down")?;
-    let mut row = |name: &str, value: &dyn Fn(Direction) -> String| {
-        writeln!(text, "{name:24}{:>16}{:>16}", value(up), value(down))
-    };
-    row("rate of the line", &|direction| match measured.rate(direction) {
-        Some((rate, true)) => shown(rate),
-        Some((rate, false)) => format!("{} or more", shown(rate)),
-        None => "unknown".into(),
-    })?;
-    row("one connection", &|direction| {
-        measured.first(direction).map_or("unknown".into(), |first| shown(first.rate()))
-    })?;
-    row("loss", &|direction| {
-        measured.loss(direction).map_or("unknown".into(), |loss| format!("{:.3} %", loss * 100.0))
-    })?;
-    row("round trip under load", &|direction| rtt(measured.loaded_rtt(direction)))?;
-    row("queue of others", &|direction| {
-        measured.idle_queue(direction).map_or("unknown".into(), |wait| rtt(Some(wait)))
-    })?;
-    row("path MTU", &|direction| {
-        measured.ladder.path_mtu[direction as usize].map_or("unknown".into(), |mtu| format!("{mtu} bytes"))
-    })?;
-    writeln!(text, "\nround trip {}, connection {}", rtt(measured.min_rtt()), rtt(Some(measured.connect)))?;
-    if let Some(mss) = measured.mss {
-        writeln!(text, "MSS {mss} bytes")?;
-    }
-    if let Some(bytes) = measured.bandwidth_delay() {
-        writeln!(text, "{} bytes in flight fill the path", bytes.0)?;
-    }
-    for note in &measured.notes {
-        writeln!(text, "note: {note}")?;
-    }
-    match &measured.ended {
-        None => Ok(()),
-        Some(Ended::Interrupted) => writeln!(text, "Interrupted: this is what was known so far."),
-        Some(Ended::Lost(why)) => writeln!(text, "The session was lost ({why}): this is what was known so far."),
-        Some(Ended::Died(_)) => writeln!(text, "The session was lost ({NO_ANSWER}): this is what was known so far."),
-    }
+    let mut lines = vec![format!("{nth}. {way}: limited by {}", limit(&finding.kind, finding.direction))];
+    let without = without(finding).map(|without| format!("without it: {without}"));
+    let rest = [Some(finding.evidence.clone()), without, Some(finding.advice.clone())];
+    lines.extend(rest.into_iter().flatten().filter(|line| !line.is_empty()).map(|line| format!("   {line}")));
+    lines.push(String::new());
+    lines
+}
+
+/// Returns a row of the figures. An empty value is not known.
+fn row(name: &str, values: [String; 2]) -> String {
+    let [up, down] = values.map(|value| if value.is_empty() { "unknown".to_string() } else { value });
+    format!("{name:24}{up:>20}{down:>20}")
 }
 
 /// Returns the report of a measurement by RFC 6349: its steps, and the three metrics of each test.
-pub(super) fn rfc6349(measured: &Measured) -> String {
-    let mut text = String::from("\nRFC 6349\n");
-    let of_both = |value: &dyn Fn(Direction) -> String| Direction::ALL.map(value).join(" up, ") + " down";
-    let mtu = of_both(&|direction| {
-        measured.ladder.path_mtu[direction as usize].map_or("unknown".into(), |mtu| mtu.to_string())
-    });
-    let rate = of_both(&|direction| measured.rate(direction).map_or("unknown".into(), |(rate, _)| shown(rate)));
-    let rtt = measured.min_rtt().map_or("unknown".into(), round_trip);
-    let product = measured.bandwidth_delay().map_or("unknown".into(), |bytes| format!("{} bytes", bytes.0));
-    let _ = writeln!(text, "1. path MTU: {mtu}\n2. baseline round trip: {rtt}\n3. bottleneck bandwidth: {rate}");
-    let _ = writeln!(text, "4. bandwidth-delay product, and least window: {product}\n5. TCP tests");
-    let _ = writeln!(
-        text,
-        "   {:<5} {:>11} {:<8} {:>14} {:>11} {:>10} {:>12}",
-        "", "connections", "control", "rate", "time ratio", "efficiency", "buffer delay"
-    );
-    for outcome in &measured.outcomes {
-        let Some(metrics) = measured.metrics(outcome) else { continue };
-        let (way, count) = (outcome.run.direction.name(), outcome.run.connections);
-        let (ratio, efficiency) = (metrics.transfer_time_ratio, 100.0 * metrics.efficiency);
-        let (delay, control, rate) = (100.0 * metrics.buffer_delay, &outcome.sender.congestion, shown(outcome.rate()));
-        let _ = writeln!(
-            text,
-            "   {way:<5} {count:>11} {control:<8} {rate:>14} {ratio:>11.2} {efficiency:>8.2} % {delay:>10.1} %"
-        );
-    }
-    text
-}
-
-/// Writes what one end alone has found, first why it is alone.
-fn one_sided(text: &mut String, measured: &Measured) -> std::fmt::Result {
-    for note in &measured.notes {
-        writeln!(text, "{note}")?;
-    }
-    let shortest = measured.idle.iter().min().map_or("unknown".into(), |rtt| round_trip(*rtt));
-    writeln!(text, "\nconnection {shortest}")?;
-    if let Some(mtu) = measured.ladder.path_mtu[Direction::Up as usize] {
-        writeln!(text, "path MTU {mtu} bytes up")?;
-    }
-    measured.mss.map_or(Ok(()), |mss| writeln!(text, "MSS {mss} bytes"))
-}
-
-fn limit(text: &mut String, nth: usize, (direction, finding): &Found) -> std::fmt::Result {
-    let what = match finding.kind {
-        Kind::LinkRate => "the rate of the line".to_string(),
-        kind => kind.name().replace('-', " "),
+pub(super) fn rfc6349(path: &Document) -> String {
+    let figures = Figure::all(path);
+    let shown = |key: &str| {
+        let figure = figures.iter().find(|figure| figure.key == key);
+        let of = |way| figure.map(|figure| figure.shown(way)).filter(|value| !value.is_empty());
+        Direction::ALL.map(|way| of(way).unwrap_or("unknown".into()))
     };
-    if finding.kind == Kind::Unknown {
-        return writeln!(text, "{nth}. {}: the limit is not known: {}\n", direction.name(), finding.evidence);
-    }
-    writeln!(text, "{nth}. {}: limited by {what}", direction.name())?;
-    writeln!(text, "   {}", finding.evidence)?;
-    if let Some(rate) = finding.what_if {
-        let then =
-            finding.then.map_or(String::new(), |kind| format!(", then limited by {}", kind.name().replace('-', " ")));
-        writeln!(text, "   without it: {}{then}", shown(rate))?;
-    }
-    if !finding.advice.is_empty() {
-        writeln!(text, "   {}", finding.advice)?;
-    }
-    writeln!(text)
-}
-
-/// Returns a rate with four digits: a measured one has no more.
-fn shown(rate: Rate) -> String {
-    let unit = 10u64.pow(rate.0.max(1).ilog10().saturating_sub(3));
-    Rate(rate.0 / unit * unit).to_string()
+    let both = |key| format!("{} down", shown(key).join(" up, "));
+    let product = path.bdp_bytes.map_or("unknown".into(), |bytes| format!("{bytes} bytes"));
+    let mut lines = vec![
+        String::new(),
+        "RFC 6349".into(),
+        format!("1. path MTU: {}", both("path_mtu")),
+        format!("2. baseline round trip: {}", shown("rtt_ms")[0]),
+        format!("3. bottleneck bandwidth: {}", both("rate_mbps")),
+        format!("4. bandwidth-delay product, and least window: {product}"),
+        "5. TCP tests".into(),
+        format!(
+            "   {:<5} {:>11} {:<8} {:>14} {:>11} {:>10} {:>12}",
+            "", "connections", "control", "rate", "time ratio", "efficiency", "buffer delay"
+        ),
+    ];
+    lines.extend(path.runs.iter().filter_map(|run| {
+        let (ratio, efficiency) = (run.transfer_time_ratio?, 100.0 * run.tcp_efficiency?);
+        let (delay, rate) = (100.0 * run.buffer_delay?, rate(run.payload_mbps));
+        let (way, count, control) = (run.direction.name(), run.connections, &run.congestion);
+        Some(format!(
+            "   {way:<5} {count:>11} {control:<8} {rate:>14} {ratio:>11.2} {efficiency:>8.2} % {delay:>10.1} %"
+        ))
+    }));
+    lines.join("\n") + "\n"
 }
