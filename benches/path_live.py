@@ -94,6 +94,8 @@ def measure(world, hosts, longhaul, quota):
     sshd = Sshd() if "ssh" in world.client else None
     hosts.start("B", *(sshd.server() if sshd else ["iperf3", "-s", "-p", "7001"]))
     start_relays(world, hosts, longhaul, quota)
+    if quota:
+        quota.hold_back()
     hosts.start_beside(world)
     time.sleep(1)
     via = "10.10.10.20" if "near" in world.relays else "10.99.0.2"

@@ -9,7 +9,7 @@
 //! | 16 | 4 | number that the answer repeats, or number of the train |
 //! | 20 | 1 | kind: see [`Kind`] |
 //! | 21 | 1 | 0 |
-//! | 22 | 2 | for a question down: payload bytes that the answer shall have; for an answer up: payload bytes that came |
+//! | 22 | 2 | for a question down: payload bytes that the answer shall have; for an answer up: payload bytes that came; of a train: its number in the train, which wraps around |
 //! | 24 | .. | padding |
 
 use crate::message::{Train, Trained};
@@ -47,7 +47,7 @@ pub struct Datagram {
     pub number: u32,
     /// The kind.
     pub kind: Kind,
-    /// A size in payload bytes.
+    /// A size in payload bytes; of a train, the number in it.
     pub size: u16,
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn answer(
         let asked = Datagram::parse(&buffer[..got]).filter(|asked| asked.nonce == *nonce && from.ip() == peer);
         let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
         match asked {
-            Some(Datagram { kind: Kind::Train, number, .. }) => tally.count(number, got, Instant::now()),
+            Some(train) if train.kind == Kind::Train => tally.count(&train, got, Instant::now()),
             Some(question) if answered < MAX_ANSWERS => {
                 answered += 1;
                 tally.client = Some(from);
@@ -144,19 +144,29 @@ pub struct Tally {
     number: u32,
     /// Time and bytes of each arrival.
     arrivals: Vec<(Instant, usize)>,
+    /// Number of the latest in the train, and how many came after one that was sent later.
+    latest: u16,
+    overtaken: u64,
 }
 
 impl Tally {
     /// Begins to count the train `number`.
     pub fn begin(&mut self, number: u32) {
-        (self.number, self.arrivals) = (number, Vec::new());
+        *self = Tally { client: self.client, number, ..Tally::default() };
     }
 
-    /// Counts an arrival of `bytes` payload bytes.
-    pub fn count(&mut self, number: u32, bytes: usize, now: Instant) {
-        if number == self.number && self.arrivals.len() < MAX_TRAIN {
-            self.arrivals.push((now, bytes));
+    /// Counts `one` of `bytes` payload bytes, which arrived.
+    pub fn count(&mut self, one: &Datagram, bytes: usize, now: Instant) {
+        if one.number != self.number || self.arrivals.len() >= MAX_TRAIN {
+            return;
         }
+        let ahead = one.size.wrapping_sub(self.latest);
+        if self.arrivals.is_empty() || ahead <= u16::MAX / 2 {
+            self.latest = one.size;
+        } else {
+            self.overtaken += 1;
+        }
+        self.arrivals.push((now, bytes));
     }
 
     /// Returns what arrived.
@@ -164,8 +174,8 @@ impl Tally {
         let count = self.arrivals.len();
         let (early_bytes, early_micros) = span(&self.arrivals[..count / 8]);
         let (half_bytes, half_micros) = span(&self.arrivals[count / 2..]);
-        let (number, datagrams) = (self.number, count as u64);
-        Trained { number, datagrams, micros: 0, early_bytes, early_micros, half_bytes, half_micros }
+        let (number, datagrams, overtaken) = (self.number, count as u64, self.overtaken);
+        Trained { number, datagrams, micros: 0, overtaken, early_bytes, early_micros, half_bytes, half_micros }
     }
 }
 
@@ -182,7 +192,7 @@ fn span(arrivals: &[(Instant, usize)]) -> (u64, u64) {
 /// poll(2) fails.
 pub fn send_train(socket: &UdpSocket, to: SocketAddr, nonce: Nonce, train: &Train) -> io::Result<(u64, Duration)> {
     let size = usize::from(train.size).clamp(HEADER, MAX_BYTES);
-    let datagram = Datagram { nonce, number: train.number, kind: Kind::Train, size: 0 }.bytes(size);
+    let mut datagram = Datagram { nonce, number: train.number, kind: Kind::Train, size: 0 }.bytes(size);
     let (began, time) = (Instant::now(), Duration::from_secs_f64(train.seconds));
     let per_second = train.rate as f64 / size as f64;
     let mut sent = 0;
@@ -192,6 +202,7 @@ pub fn send_train(socket: &UdpSocket, to: SocketAddr, nonce: Nonce, train: &Trai
             thread::sleep(BETWEEN_BURSTS);
             continue;
         }
+        datagram[NTH].copy_from_slice(&(sent as u16).to_be_bytes());
         match socket.send_to(&datagram, to) {
             Err(err) if err.kind() == ErrorKind::WouldBlock => {
                 poll::writable(socket.as_fd(), TICK)?;
@@ -218,6 +229,8 @@ fn reply(socket: &UdpSocket, to: SocketAddr, question: &Datagram, got: usize) {
 
 /// Answers of a session at most, so that nobody can use it to load the path.
 const MAX_ANSWERS: u32 = 20_000;
+/// Place of the number in the train.
+const NTH: std::ops::Range<usize> = 22..24;
 /// Datagrams of a train at most.
 const MAX_TRAIN: usize = 200_000;
 const BETWEEN_BURSTS: Duration = Duration::from_micros(500);
@@ -286,11 +299,26 @@ mod tests {
         tally.begin(3);
         // A burst at first, and then 1000 bytes each millisecond.
         for at in [0, 0, 0, 0, 0, 1, 2, 3, 4, 5] {
-            tally.count(3, 1000, start + Duration::from_millis(at));
+            tally.count(&one(3, 0), 1000, start + Duration::from_millis(at));
         }
-        tally.count(2, 1000, start);
-        let Trained { number, datagrams, half_bytes, half_micros, .. } = tally.trained();
-        assert_eq!((number, datagrams, half_bytes, half_micros), (3, 10, 4000, 4000));
+        tally.count(&one(2, 0), 1000, start);
+        let Trained { number, datagrams, half_bytes, half_micros, overtaken, .. } = tally.trained();
+        assert_eq!((number, datagrams, half_bytes, half_micros, overtaken), (3, 10, 4000, 4000, 0));
+    }
+
+    #[test]
+    fn datagrams_that_were_overtaken_are_counted() {
+        let mut tally = Tally::default();
+        tally.begin(3);
+        // Two come late, and the numbers wrap around.
+        for nth in [65_533, 65_535, 65_534, 0, 2, 3, 1] {
+            tally.count(&one(3, nth), 1000, Instant::now());
+        }
+        assert_eq!((tally.trained().datagrams, tally.trained().overtaken), (7, 2));
+    }
+
+    fn one(number: u32, nth: u16) -> Datagram {
+        Datagram { nonce: [7; 16], number, kind: Kind::Train, size: nth }
     }
 
     #[test]

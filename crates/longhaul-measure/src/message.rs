@@ -208,6 +208,8 @@ pub struct Trained {
     pub datagrams: u64,
     /// Time of sending in µs; 0 from a receiver.
     pub micros: u64,
+    /// Datagrams that arrived after one that was sent later.
+    pub overtaken: u64,
     /// Payload bytes of the first eighth of what arrived, without its first datagram.
     pub early_bytes: u64,
     /// Time from the first arrival of that eighth to the last, in µs.

@@ -26,6 +26,8 @@ pub struct TcpInfo {
     pub backoff: u8,
     /// Payload bytes of a full segment that we send.
     pub snd_mss: u32,
+    /// Payload bytes of the segments that come, as the kernel has seen.
+    pub rcv_mss: u32,
     /// Segments sent and not yet acknowledged.
     pub unacked_segments: u32,
     /// Number of those that the peer has reported by SACK; without SACK, an estimate from duplicate acknowledgements.
@@ -181,6 +183,7 @@ impl TcpInfo {
             has_timestamps: raw[5] & TIMESTAMPS != 0,
             rto: micros(u32_at(8).into()),
             snd_mss: u32_at(16),
+            rcv_mss: u32_at(20),
             unacked_segments: u32_at(24),
             sacked_segments: u32_at(28),
             last_data_sent: millis(u32_at(44)),

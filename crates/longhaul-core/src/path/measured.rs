@@ -27,7 +27,7 @@ pub struct Run {
     pub throttled: f64,
     /// Share of the payload bytes that were lost after the start, between 0 and 1.
     pub lost: f64,
-    /// Share of the segments that arrived twice, between 0 and 1.
+    /// Share of the segments that arrived twice, because others overtook them, between 0 and 1.
     pub repeated: f64,
 }
 
@@ -219,13 +219,10 @@ const RULES: &[Rule] = &[
     },
     Rule {
         kind: Kind::Reordering,
-        holds: |way, first| {
-            let is_needless = first.repeated >= REPEATED && first.repeated > 2.0 * first.lost;
-            is_needless && !is_near(first.rate, way.best())
-        },
+        holds: |way, first| first.repeated > 2.0 * first.lost && !is_near(first.rate, way.best()),
         evidence: |_, first| {
             format!(
-                "{:.1} % of the segments came twice: the sender took packets that others overtook for lost, and slowed down",
+                "packets overtake others: the sender took those for lost, slowed down, and sent {:.2} % of the segments twice",
                 first.repeated * 100.0
             )
         },
@@ -311,8 +308,6 @@ const NEAR: f64 = 0.9;
 const PART: f64 = 0.25;
 /// Gain from which on smaller segments are worth it.
 const WORTH: f64 = 1.5;
-/// Share of the segments that come twice from which on it costs something.
-const REPEATED: f64 = 0.01;
 /// Share of the time from which on a thread is busy, and a quota counts.
 const BUSY: f64 = 0.85;
 const THROTTLED: f64 = 0.1;

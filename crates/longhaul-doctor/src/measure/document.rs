@@ -33,6 +33,8 @@ pub(super) struct Document {
     pub(super) line_reached: Ways<bool>,
     /// Share of the bytes that were lost.
     pub(super) loss: Ways<f64>,
+    /// Share of datagrams that came after one that was sent later.
+    pub(super) reordering: Ways<f64>,
     pub(super) path_mtu: Ways<u32>,
     /// Sizes that were tried, and whether they arrived.
     pub(super) mtu_ladder: Ways<Vec<(u32, bool)>>,
@@ -192,6 +194,7 @@ impl Document {
         for direction in Direction::ALL {
             check("rate_mbps", self.rate_mbps.of(direction).copied(), MAX_MBPS)?;
             check("idle_queue_ms", self.idle_queue_ms.of(direction).copied(), MAX_MS)?;
+            check("reordering", self.reordering.of(direction).copied(), 1.0)?;
             check("loss", self.loss.of(direction).copied(), 1.0)?;
             // A path may deliver a datagram twice.
             check("fragments_arrive", self.fragments_arrive.of(direction).copied(), 2.0)?;

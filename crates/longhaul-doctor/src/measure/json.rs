@@ -32,6 +32,7 @@ pub(super) fn document(measured: &Measured, command: &str) -> Value {
         "rate_mbps": both(&|direction| json!(rate(direction).map(|(rate, _)| mbps(rate.0)))),
         "line_reached": both(&|direction| json!(rate(direction).map(|(_, is_reached)| is_reached))),
         "loss": both(&|direction| json!(measured.loss(direction))),
+        "reordering": both(&|direction| json!(measured.lines[direction as usize].reordered())),
         "path_mtu": both(&|direction| json!(measured.ladder.path_mtu[direction as usize])),
         "mtu_ladder": both(&|direction| json!(measured.ladder.steps[direction as usize])),
         "fragments_arrive": both(&|direction| json!(measured.ladder.fragments[direction as usize])),

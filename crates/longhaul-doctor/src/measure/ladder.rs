@@ -101,7 +101,7 @@ impl Datagrams {
             let one = Datagram::parse(&buffer[..got]).filter(|one| one.nonce == self.nonce && one.kind == Kind::Train);
             if let Some(one) = one.filter(|_| from.ip() == self.to.ip()) {
                 last = Instant::now();
-                tally.count(one.number, got, last);
+                tally.count(&one, got, last);
             }
         }
     }

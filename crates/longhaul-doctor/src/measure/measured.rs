@@ -115,7 +115,7 @@ impl Measured {
         let is_counted = |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of;
         let runs: Vec<&Outcome> = self.of(direction).filter(is_counted).collect();
         let of_run = |outcome: &&Outcome| {
-            let needed = outcome.needed_part();
+            let needed = self.needed_part(outcome);
             let pairs = steady(&outcome.sender.looks).windows(2).map(segments);
             pairs.map(|(sent, lost)| (sent, lost * needed)).collect::<Vec<_>>()
         };
@@ -188,6 +188,7 @@ impl Measured {
     /// Returns the direction as the decision takes it.
     pub(super) fn way(&self, direction: Direction) -> Way {
         let is_full = |outcome: &&Outcome| outcome.mss.is_none();
+        let run = |outcome: &Outcome| self.run(outcome);
         let runs: Vec<Run> = self.of(direction).filter(is_full).map(run).collect();
         let first_mss = runs.first().map_or(u32::MAX, |run| run.mss);
         let others = self.of(direction).filter(|outcome| outcome.mss.is_some()).map(run);
@@ -209,6 +210,30 @@ impl Measured {
             limit: self.limit.map(|limit| self.payload(limit, direction)),
             has_died: self.ended == Some(Ended::Died(direction)),
         }
+    }
+
+    /// Returns the run as the decision takes it.
+    fn run(&self, outcome: &Outcome) -> Run {
+        let sender = &outcome.sender;
+        Run {
+            congestion: sender.congestion.clone(),
+            connections: outcome.run.connections,
+            rate: outcome.rate(),
+            mss: sender.mss,
+            facts: facts(outcome),
+            cpu: sender.cpu.max(outcome.receiver.cpu),
+            throttled: sender.throttled.max(outcome.receiver.throttled),
+            lost: outcome.lost_share() * self.needed_part(outcome),
+            repeated: if self.is_reordering(outcome.run.direction) { outcome.repeated_share() } else { 0.0 },
+        }
+    }
+
+    fn needed_part(&self, outcome: &Outcome) -> f64 {
+        if self.is_reordering(outcome.run.direction) { outcome.needed_part() } else { 1.0 }
+    }
+
+    fn is_reordering(&self, direction: Direction) -> bool {
+        self.lines[direction as usize].reordered().is_some_and(|share| share >= REORDERED)
     }
 
     /// Returns the rate of payload that a line of `line` carries in segments as those of the first run in `direction`.
@@ -280,24 +305,26 @@ impl Outcome {
     /// Returns the share of the bytes that the first connection of the sender lost, after its start.
     pub(super) fn lost_share(&self) -> f64 {
         let (sent, lost) = lost_of(steady(&self.sender.looks));
-        lost as f64 / sent.max(1) as f64 * self.needed_part()
+        lost as f64 / sent.max(1) as f64
     }
 
-    /// Returns the part of what [`lost_of`] counts that was needed: the receiver tells what came twice, also without DSACK.
-    fn needed_part(&self) -> f64 {
-        let (sent, lost) = lost_of(&self.sender.looks);
-        let lost = lost as f64 / sent.max(1) as f64;
-        // One by DSACK and one by the receiver are the same.
-        let unseen = self.repeated_share() - needless_of(&self.sender.looks) as f64 / sent.max(1) as f64;
-        if unseen < UNSEEN { 1.0 } else { ((lost - unseen) / lost.max(unseen)).max(0.0) }
-    }
-
-    /// Returns the share of the segments that came to the receiver twice: they were sent again for nothing. A sender does not see that
-    /// where the receiver has no DSACK.
+    /// Returns the share of the segments that were sent again for nothing, because they came to the receiver twice. A sender does not see
+    /// that where the receiver has no DSACK.
     pub(super) fn repeated_share(&self) -> f64 {
         let mss = f64::from(self.sender.looks.last().map_or(0, |look| look.mss).max(1));
         let (segments, needed) = (self.receiver.segments as f64, self.receiver.new_bytes as f64 / mss);
-        if segments > needed { 1.0 - needed / segments } else { 0.0 }
+        let twice = if segments > needed { 1.0 - needed / segments } else { 0.0 };
+        let again = self.sender.retransmitted as f64 / (self.sender.acked + self.sender.retransmitted).max(1) as f64;
+        // If more came than was sent again, segments waited out of order all the time.
+        if twice > 1.5 * again { 0.0 } else { twice.min(again) }
+    }
+
+    /// Returns the part of what [`lost_of`] counts that was needed, on a path that reorders.
+    fn needed_part(&self) -> f64 {
+        let (sent, lost) = lost_of(&self.sender.looks);
+        // One by DSACK and one by the receiver are the same.
+        let unseen = self.repeated_share() - needless_of(&self.sender.looks) as f64 / sent.max(1) as f64;
+        (1.0 - unseen.max(0.0) * sent as f64 / lost.max(1) as f64).clamp(0.0, 1.0)
     }
 
     /// Whether the far end's figures contradict what this host has seen, or each other, or are none that a run has.
@@ -313,21 +340,6 @@ impl Outcome {
         let has_come = receiver.bytes.saturating_add(connections * (UNREAD + 2));
         let is_too_much = run.direction == Direction::Down && sender.acked > has_come;
         receiver.bytes > sender.bytes || !is_order || !are_shares || !are_segments || is_too_much
-    }
-}
-
-fn run(outcome: &Outcome) -> Run {
-    let sender = &outcome.sender;
-    Run {
-        congestion: sender.congestion.clone(),
-        connections: outcome.run.connections,
-        rate: outcome.rate(),
-        mss: sender.mss,
-        facts: facts(outcome),
-        cpu: sender.cpu.max(outcome.receiver.cpu),
-        throttled: sender.throttled.max(outcome.receiver.throttled),
-        lost: outcome.lost_share(),
-        repeated: outcome.repeated_share(),
     }
 }
 
@@ -379,8 +391,8 @@ fn steady(looks: &[Look]) -> &[Look] {
     &looks[from..]
 }
 
-/// Share of segments that came twice without a DSACK, from which on it counts: at the end of a run some wait out of order.
-const UNSEEN: f64 = 0.005;
+/// Share of overtaken datagrams from which on a path reorders.
+const REORDERED: f64 = 0.005;
 /// Least change of one-way times that tells which way has a queue, in seconds.
 const LEAST_CHANGE: f64 = 5e-4;
 /// Bytes that may have arrived at this host, and been acknowledged, before a program had read them at the end of a run.

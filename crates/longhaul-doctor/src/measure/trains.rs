@@ -19,6 +19,9 @@ pub(super) struct Line {
     pub(super) rate: Option<Rate>,
     /// Whether datagrams above that rate passed at first, and then were lost: a policer's bucket was full, and then empty.
     pub(super) is_policed: bool,
+    /// Datagrams that arrived, and those of them that came after one that was sent later.
+    pub(super) arrived: u64,
+    pub(super) overtaken: u64,
     /// Payload bytes that were sent.
     pub(super) bytes: u64,
 }
@@ -56,6 +59,8 @@ pub(super) fn find_line(
         if sent.datagrams == 0 || arrived.datagrams < LEAST {
             break;
         }
+        line.arrived += arrived.datagrams;
+        line.overtaken += arrived.overtaken.min(arrived.datagrams);
         let out = sent.datagrams as f64 * f64::from(size) * per_byte / (sent.micros.max(1) as f64 / 1e6);
         let came = rate_of(arrived.half_bytes, arrived.half_micros, per_byte);
         let lost = 1.0 - (arrived.datagrams as f64 / sent.datagrams as f64).min(1.0);
@@ -75,6 +80,11 @@ pub(super) fn find_line(
 }
 
 impl Line {
+    /// Returns the share of the datagrams that were overtaken by later ones. `None`: none arrived.
+    pub(super) fn reordered(&self) -> Option<f64> {
+        (self.arrived > 0).then(|| self.overtaken as f64 / self.arrived as f64)
+    }
+
     /// Returns the median of the rate `came` and of two more trains like `train`: a host that is busy reads late.
     fn median_of(
         &mut self,

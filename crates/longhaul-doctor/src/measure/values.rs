@@ -30,7 +30,7 @@ enum Unit {
 
 impl Figure {
     /// Returns all figures of `document`, in the order of reports.
-    pub(super) fn all(document: &Document) -> [Figure; 7] {
+    pub(super) fn all(document: &Document) -> [Figure; 8] {
         let figure =
             |name, key, unit, values| Figure { name, key, unit, values, is_least: Ways::default(), is_of_path: false };
         let one = |direction| document.first(direction).map(|run| run.payload_mbps);
@@ -43,6 +43,7 @@ impl Figure {
             },
             figure("one connection", "one_connection_mbps", Unit::Rate, both(one)),
             figure("loss", "loss", Unit::Share, document.loss),
+            figure("reordering", "reordering", Unit::Share, document.reordering),
             Figure {
                 is_of_path: true,
                 ..figure("round trip, idle", "rtt_ms", Unit::Millis, both(|_| document.rtt_ms.min))

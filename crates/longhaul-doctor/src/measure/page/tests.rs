@@ -68,7 +68,7 @@ fn one_end_alone_has_a_page() {
             && page.contains("What limits this path is not known.")
     );
     assert!(page.contains(
-        "Not measured: rate of the line; one connection; loss; round trip, loaded; queue of others; path MTU."
+        "Not measured: rate of the line; one connection; loss; reordering; round trip, loaded; queue of others; path MTU."
     ));
     assert!(page.contains("an SSH server answers"));
     assert_eq!(texts(&document, "code"), ["longhaul path 10.0.0.1:22"]);
