@@ -94,10 +94,10 @@ def measure(world, hosts, longhaul, quota):
     sshd = Sshd() if "ssh" in world.client else None
     hosts.start("B", *(sshd.server() if sshd else ["iperf3", "-s", "-p", "7001"]))
     start_relays(world, hosts, longhaul, quota)
-    if quota:
-        quota.hold_back()
     hosts.start_beside(world)
     time.sleep(1)
+    if quota:
+        quota.hold_back()
     via = "10.10.10.20" if "near" in world.relays else "10.99.0.2"
     command = sshd.client(via) if sshd else ["iperf3", "-c", via, "-p", "7001", "-t", "30", *world.client]
     hosts.start("A", *command)
