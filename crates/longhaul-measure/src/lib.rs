@@ -10,7 +10,7 @@
 //! file uses only those above it:
 //!
 //! [`message`] has the messages, [`talk`] sends and reads them, [`look`] is a look at a connection, [`bulk`] sends and receives bulk,
-//! [`datagram`] has the datagrams, and [`answer`] is the side that answers.
+//! [`datagram`] has the datagrams, and [`answer`] is the side that answers. [`through`] is how a client gets its connections from a relay.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod datagram;
 pub mod look;
 pub mod message;
 pub mod talk;
+pub mod through;
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -225,7 +225,7 @@ const RULES: &[Rule] = &[
         evidence: |way, _| {
             format!("the measurement sends {:.1} Mbit/s at most", way.limit.map_or(0.0, |limit| limit.0 as f64 / 1e6))
         },
-        advice: "Measure without --limit, or with a higher one.",
+        advice: "Measure without --limit or with a higher one. With --tunnel, a cap of the file may be the limit: a note names it.",
     },
     Rule {
         kind: Kind::Cpu,

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Measured {
     /// The far end as it was named, and its address.
     pub(super) to: String,
+    /// The tunnel whose daemon has made the connections.
+    pub(super) tunnel: Option<String>,
     pub(super) address: Option<SocketAddr>,
     /// Name and version of the far host; empty if it does not answer to us.
     pub(super) name: String,

@@ -23,7 +23,8 @@ fn write(text: &mut String, measured: &Measured) -> std::fmt::Result {
     } else {
         format!(" ({}, longhaul {})", measured.name, measured.version)
     };
-    writeln!(text, "Path to {}{far}\n", measured.to)?;
+    let through = measured.tunnel.as_ref().map_or(String::new(), |tunnel| format!(" through tunnel {tunnel}"));
+    writeln!(text, "Path to {}{far}{through}\n", measured.to)?;
     if measured.outcomes.is_empty() && measured.ended.is_none() {
         return one_sided(text, measured);
     }

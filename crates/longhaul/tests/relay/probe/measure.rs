@@ -53,24 +53,24 @@ fn path(address: SocketAddr, flags: &[&str]) -> Command {
 }
 
 /// Returns the document of `longhaul path`, after it has ended well.
-fn document(output: &Output) -> Value {
+pub(super) fn document(output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn stderr(output: &Output) -> String {
+pub(super) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Returns what `longhaul path` says when it fails.
-fn refused(output: &Output) -> String {
+pub(super) fn refused(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(output));
     assert_eq!(stdout(output), "");
     stderr(output)
 }
 
 /// A folder with a key.
-fn key(bytes: &[u8]) -> (TempDir, PathBuf) {
+pub(super) fn key(bytes: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     fs::write(&file, bytes).unwrap();
@@ -78,7 +78,7 @@ fn key(bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, file)
 }
 
-fn name(file: &Path) -> &str {
+pub(super) fn name(file: &Path) -> &str {
     file.to_str().unwrap()
 }
 
