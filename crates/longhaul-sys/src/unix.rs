@@ -110,7 +110,8 @@ mod tests {
         let mut bytes = [0; 100];
         let (got, descriptors) = receive_descriptors(far.as_fd(), &mut bytes).unwrap();
         assert_eq!((&bytes[..got], descriptors.len()), (&b"here\n"[..], MAX_DESCRIPTORS));
-        drop((many, descriptors, other));
+        drop(many);
+        drop((descriptors, other));
         assert_eq!(one.read(&mut [0]).unwrap(), 0, "no copy is left");
         assert_eq!(send_descriptors(near.as_fd(), b"alone", &[]).unwrap(), 5);
         assert_eq!(receive_descriptors(far.as_fd(), &mut bytes).unwrap().0, 5);

@@ -204,7 +204,7 @@ impl Measure {
             say::note(format_args!("tunnel {tunnel} has {count} next hops; a flow would have {used} now"));
         }
         let to = through.begun.next_hop.clone();
-        self.measure_by(&Arc::new(Way::Tunnel(through)), &to, key, stop).map_err(NoSession::why)
+        self.measure_by(&Arc::new(Way::Tunnel(Box::new(through))), &to, key, stop).map_err(NoSession::why)
     }
 
     /// # Errors

@@ -24,7 +24,7 @@ pub(super) enum Way {
     /// This host connects to the address.
     Direct(SocketAddr),
     /// A daemon connects.
-    Tunnel(Through),
+    Tunnel(Box<Through>),
 }
 
 /// A tunnel whose daemon gives the connections.
@@ -223,7 +223,7 @@ impl Control {
                 return Err(ErrorKind::Interrupted.into());
             }
             if Instant::now() >= deadline {
-                return Err(io::Error::new(ErrorKind::Other, "the daemon does not answer; it hangs or is stopped"));
+                return Err(io::Error::other("the daemon does not answer; it hangs or is stopped"));
             }
         }
     }

@@ -117,7 +117,7 @@ enum Command {
     /// --max-bytes bound it. --compare compares two saved results. Exit codes: 0 the path was measured; 1 it was not, or only a part;
     /// 2 wrong usage.
     Path(Box<control::PathFlags>),
-    /// Answer `longhaul path` on a host without tunnels
+    /// Answer `longhaul path` and `verify` on a host without tunnels
     ///
     /// Runs until a signal ends it. One client measures at a time; a second one is told to wait. It needs no configuration and no
     /// rights. A relay answers measurements itself: see `[probe] measure_from`.
