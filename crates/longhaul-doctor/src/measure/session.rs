@@ -1,6 +1,6 @@
 //! The client's side of a measuring session (docs/protocol.md).
 
-use super::way::Way;
+use super::way::{CONTROL_MSS, Way};
 use longhaul_core::text::printable;
 use longhaul_core::wire::answer::{Frame, Frames};
 use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
@@ -405,8 +405,6 @@ pub(super) fn in_words(err: &io::Error) -> String {
 
 /// Words for an answer that does not come.
 pub(super) const NO_ANSWER: &str = "no answer in time";
-/// MSS of the control connection: each path carries so much (RFC 9293, 3.7.1).
-pub(super) const CONTROL_MSS: u32 = 536;
 /// Time until the greeting: a relay may wait for its own dial first.
 const GREETING_TIME: Duration = Duration::from_secs(15);
 /// How often the client asks what has arrived of a train, at most.

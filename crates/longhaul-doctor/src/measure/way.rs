@@ -1,6 +1,5 @@
 //! Where the connections of a measurement come from: this host makes them, or the daemon of a near relay does, as for its tunnel's flows.
 
-use super::session::CONTROL_MSS;
 use longhaul_core::text::printable;
 use longhaul_measure::answer::{congestion_controls, hex};
 use longhaul_measure::datagram;
@@ -291,6 +290,8 @@ fn connect(address: SocketAddr, mss: Option<u32>, first: &[u8]) -> io::Result<Tc
     Ok(stream)
 }
 
+/// MSS of the control connection: each path carries so much (RFC 9293, 3.7.1).
+pub(super) const CONTROL_MSS: u32 = 536;
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Time for an answer of the daemon: some times that in which it gives up a dial.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
