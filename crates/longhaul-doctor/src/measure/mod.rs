@@ -63,7 +63,7 @@ pub struct Measure {
     /// Far end: a relay's tunnel, or `longhaul responder`
     #[arg(value_name = "HOST:PORT")]
     to: Option<String>,
-    /// Tunnel of the running daemon: measure to its next relay
+    /// Measure to the next relay of this tunnel
     ///
     /// The daemon makes the connections, as for the flows of the tunnel. The measurement has half of the bandwidth cap that the
     /// file gives, and the flows share the other half until it ends. The `[probe]` of the next relay must allow this one to measure.
