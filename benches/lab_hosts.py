@@ -52,8 +52,9 @@ class Hosts:
         return "too busy" in self.seen
 
     def drops(self):
-        """Returns for each direction of the link, out and back: the segments that entered it, and those that its loss dropped."""
-        return [(int(all_), int(lost or 0)) for all_, lost in re.findall(r"(\d+) segments(?:.*?the link's loss dropped (\d+))?", self.seen)]
+        """Returns for each direction of the link, out and back: the segments that came to its loss, and those that it dropped."""
+        found = re.findall(r"(\d+) segments(?:.*?the link's loss dropped (\d+) of (\d+))?", self.seen)
+        return [(int(entered or all_), int(lost or 0)) for all_, lost, entered in found]
 
     def start(self, host, *command, stdout=subprocess.DEVNULL, **more):
         command = [*self.enter[host], *command]

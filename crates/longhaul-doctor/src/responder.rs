@@ -1,4 +1,4 @@
-//! `longhaul responder`: answers `longhaul path` on a host without tunnels.
+//! `longhaul responder`: answers `longhaul path` and `longhaul verify` on a host without tunnels.
 //!
 //! One thread accepts connections and waits for their prefaces. A connection whose preface has come gets a thread of its own. While
 //! the preface is missing, a connection is one descriptor and no thread, and the oldest of too many gives way. So clients that connect
@@ -8,9 +8,10 @@ use crate::say;
 use clap::Args;
 use longhaul_config::{key_file, value};
 use longhaul_core::opening::{Asks, Found, MAX_PREFACE_BYTES, Opening, PrefaceKind};
-use longhaul_core::wire::measure::Preface;
 use longhaul_core::wire::proof::Key;
 use longhaul_measure::answer::{Answerer, Entry};
+use longhaul_measure::echo;
+use longhaul_sys::tcp_info::{State, TcpInfo};
 use longhaul_sys::{poll, sockopt};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::collections::VecDeque;
@@ -57,7 +58,14 @@ impl Responder {
         if self.allow.is_empty() && key.is_none() && !self.listen.ip().is_loopback() {
             say::note("warning: everyone who reaches the port may measure; add --allow CIDR or --key-file FILE");
         }
-        let server = Server { listener, allow: self.allow, key, answerer: Arc::default(), served: Arc::default() };
+        let server = Server {
+            listener,
+            allow: self.allow,
+            key,
+            answerer: Arc::default(),
+            served: Arc::default(),
+            probes: Arc::default(),
+        };
         say::failed(&format!("poll: {}", server.serve()))
     }
 }
@@ -79,6 +87,8 @@ struct Server {
     answerer: Arc<Answerer>,
     /// Number of connections that have a thread.
     served: Arc<AtomicUsize>,
+    /// Number of probes among them.
+    probes: Arc<AtomicUsize>,
 }
 
 /// A connection whose preface is missing.
@@ -147,9 +157,11 @@ impl Server {
             Err(err) if err.kind() == ErrorKind::WouldBlock => return one.since.elapsed() < PREFACE_TIME,
             Err(_) => return false,
         };
-        match one.opening.look(&bytes[..got], got == 0, Instant::now()) {
+        // A FIN behind a part of a preface makes the connection readable all the time.
+        let has_ended = got == 0 || TcpInfo::of(one.stream.as_fd()).is_ok_and(|info| info.state != State::Established);
+        match one.opening.look(&bytes[..got], has_ended, Instant::now()) {
             None => one.since.elapsed() < PREFACE_TIME,
-            Some(Found::Preface(PrefaceKind::Measure(preface))) => {
+            Some(Found::Preface(preface)) => {
                 self.begin(one, preface);
                 false
             }
@@ -157,25 +169,29 @@ impl Server {
         }
     }
 
-    fn begin(&self, one: &Pending, preface: Preface) {
+    fn begin(&self, one: &Pending, preface: PrefaceKind) {
         let Ok(mut stream) = one.stream.try_clone() else { return };
         let _ = sockopt::set_receive_low_water(stream.as_fd(), 1);
         if self.served.load(Relaxed) >= MAX_SERVED || stream.read(&mut [0; MAX_PREFACE_BYTES]).is_err() {
             return;
         }
-        let entry = self.key.clone().map_or(Entry::Open, Entry::Key);
-        let (answerer, served, is_control) = (self.answerer.clone(), self.served.clone(), preface.run.is_none());
-        let peer = one.peer.ip().to_canonical();
+        let (answerer, key, probes) = (self.answerer.clone(), self.key.clone(), self.probes.clone());
+        let (served, peer) = (self.served.clone(), one.peer.ip().to_canonical());
         served.fetch_add(1, Relaxed);
         let serving = move || {
-            let ended = answerer.serve(stream, &preface, &entry);
-            served.fetch_sub(1, Relaxed);
-            match ended {
-                Ok(None) if is_control => say::note(format_args!("measured with {peer}")),
-                Ok(Some(why)) if is_control => say::note(format_args!("refused {peer}: {why}")),
-                Err(err) if is_control => say::note(format_args!("the session with {peer} broke: {err}")),
-                _ => {}
+            match preface {
+                PrefaceKind::Measure(preface) => {
+                    let entry = key.map_or(Entry::Open, Entry::Key);
+                    tell(peer, preface.run.is_none(), answerer.serve(stream, &preface, &entry));
+                }
+                PrefaceKind::Probe(preface) => {
+                    let is_busy = probes.fetch_add(1, Relaxed) >= MAX_PROBES;
+                    // The prober tells its end.
+                    let _ = echo::answer(&stream, &preface, key.as_deref(), is_busy);
+                    probes.fetch_sub(1, Relaxed);
+                }
             }
+            served.fetch_sub(1, Relaxed);
         };
         if thread::Builder::new().name("session".into()).spawn(serving).is_err() {
             self.served.fetch_sub(1, Relaxed);
@@ -187,11 +203,23 @@ impl Server {
     }
 }
 
+/// Tells how a connection of a session with `peer` has ended.
+fn tell(peer: IpAddr, is_control: bool, ended: io::Result<Option<String>>) {
+    match ended {
+        Ok(None) if is_control => say::note(format_args!("measured with {peer}")),
+        Ok(Some(why)) if is_control => say::note(format_args!("refused {peer}: {why}")),
+        Err(err) if is_control => say::note(format_args!("the session with {peer} broke: {err}")),
+        _ => {}
+    }
+}
+
 /// Connections without a preface at most, and the time that each has for it.
 const MAX_PENDING: usize = 256;
 const PREFACE_TIME: Duration = Duration::from_secs(10);
 /// Connections with a thread at most: those of one session, and refusals.
 const MAX_SERVED: usize = 96;
+/// Probes among them at most.
+const MAX_PROBES: usize = 16;
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// Pause after an error of accept(2).
 const PAUSE: Duration = Duration::from_millis(50);

@@ -365,10 +365,10 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the bytes of 64 hexadecimal digits.
-pub fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
+/// Returns the bytes of `2 * N` hexadecimal digits.
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
     for (at, byte) in bytes.iter_mut().enumerate() {

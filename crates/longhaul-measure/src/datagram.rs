@@ -91,10 +91,18 @@ impl Datagram {
 /// The port is taken, or there is no socket.
 pub fn open(here: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(here)?;
-    socket.set_nonblocking(true)?;
+    make_room(&socket)?;
+    Ok(socket)
+}
+
+/// Gives `socket` room for a train, and makes it O_NONBLOCK.
+///
+/// # Errors
+/// That of fcntl(2).
+pub fn make_room(socket: &UdpSocket) -> io::Result<()> {
     // The kernel may give less. Then a train of many datagrams loses some here.
     let _ = sockopt::set_receive_buffer(socket.as_fd(), RECEIVE_BUFFER);
-    Ok(socket)
+    socket.set_nonblocking(true)
 }
 
 /// Answers the datagrams of the session `nonce` that come from `peer`, until `is_over`. Counts those of trains in `tally`.

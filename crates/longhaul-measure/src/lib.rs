@@ -10,16 +10,19 @@
 //! file uses only those above it:
 //!
 //! [`message`] has the messages, [`talk`] sends and reads them, [`look`] is a look at a connection, [`bulk`] sends and receives bulk,
-//! [`datagram`] has the datagrams, and [`answer`] is the side that answers.
+//! [`datagram`] has the datagrams, and [`answer`] is the side that answers. [`through`] is how a client gets its connections from a relay.
+//! [`echo`] answers a probe of `longhaul verify`.
 
 #![forbid(unsafe_code)]
 
 pub mod answer;
 pub mod bulk;
 pub mod datagram;
+pub mod echo;
 pub mod look;
 pub mod message;
 pub mod talk;
+pub mod through;
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -49,5 +49,6 @@ pub use live::{
 };
 pub use lock::lock;
 pub use names::{Unresolved, unresolved};
+pub use probe::through::{Measurement, Socket};
 pub use serve::{Applied, BindError, Refused};
 pub use state::{AddressLoad, Load, Relay, TunnelLoad, TunnelView, Tunnels};

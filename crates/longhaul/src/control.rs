@@ -2,6 +2,7 @@
 //! relay from outside.
 
 pub use longhaul_core::health::Phase;
+use longhaul_relay::Measurement;
 use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot};
 
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Status(Reply<Status>),
     /// Cuts the flow with this number, with RST on both legs. Answers whether it exists. It ends a moment later.
     Kill(u64, Reply<bool>),
+    /// Begins a measurement through the tunnel with this name. Answers with what gives it its connections, or why there is none.
+    Measure(String, Reply<Result<Measurement, String>>),
     /// Writes the counters to the log.
     Report(Reply<()>),
     /// Reads the configuration file again. Answers when it is applied or refused. If another reload begins meanwhile, with the

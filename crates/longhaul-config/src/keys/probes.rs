@@ -41,7 +41,8 @@ pub(crate) const PROBE: &[Row<Probe>] = &[
             (!probe.measure_from.is_empty()).then(|| format!("lets {} measure the path", list(&probe.measure_from)))
         },
         check: no_remarks,
-        doc: "Networks and addresses from which `longhaul path` may measure the path to this relay, at any of its tunnels. A \
+        doc: "Networks and addresses from which `longhaul path` may measure the path to this relay, at any of its tunnels. For \
+              `longhaul path --tunnel`, the client is the near relay. A \
               measurement sends as fast as the path allows, for less than a minute, and one goes on at a time. The client must be in \
               the tunnel's `allow`, too. With `key_file`, whoever proves the key may measure from elsewhere. See [path](path.md).",
     },

@@ -112,6 +112,11 @@ impl LegOptions {
         self.number(key::MAX_PACING_RATE).map(Rate)
     }
 
+    /// Returns the largest segment of the leg in bytes (`mss`); `None` means that the hosts choose.
+    pub fn mss(&self) -> Option<u64> {
+        self.number(key::MSS)
+    }
+
     /// Returns whether the switch `key` is on.
     pub fn is_on(&self, key: &str) -> bool {
         self.find(key).is_some_and(|setting| setting.value == Value::Switch(true))

@@ -27,8 +27,18 @@ pub struct Run {
     pub throttled: f64,
     /// Share of the payload bytes that were lost after the start, between 0 and 1.
     pub lost: f64,
-    /// Share of the segments that arrived twice, because others overtook them, between 0 and 1.
-    pub repeated: f64,
+}
+
+impl Run {
+    /// Whether its own looks say that one of `kinds` limits it.
+    fn is(&self, kinds: &[Kind]) -> bool {
+        self.facts.as_ref().is_some_and(|facts| kinds.contains(&facts.finding().kind))
+    }
+
+    /// Whether a window or a buffer of a host limits it.
+    fn is_of_host(&self) -> bool {
+        self.is(&[Kind::ReceiverWindow, Kind::OwnSendBuffer])
+    }
 }
 
 /// One direction of a measured path.
@@ -46,6 +56,8 @@ pub struct Way {
     pub smaller: Option<Run>,
     /// The largest MSS whose packets no box cuts into fragments, if larger ones lose more.
     pub uncut: Option<u32>,
+    /// Share of the datagrams that others overtook, between 0 and 1.
+    pub overtaken: f64,
     /// Whether a train above the rate of `line` passed at first, and then lost what exceeds it.
     pub is_policed: bool,
     /// Rate of payload that the line carries, as trains of datagrams have shown it.
@@ -219,12 +231,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         kind: Kind::Reordering,
-        holds: |way, first| first.repeated > 2.0 * first.lost && !is_near(first.rate, way.best()),
-        evidence: |_, first| {
-            format!(
-                "packets overtake others: the sender took those for lost, slowed down, and sent {:.2} % of the segments twice",
-                first.repeated * 100.0
-            )
+        holds: |way, first| {
+            let is_overtaken = way.overtaken >= REORDERED && first.lost < 0.25 * way.overtaken;
+            is_overtaken && !is_near(first.rate, way.best()) && !first.is_of_host()
+        },
+        evidence: |way, _| {
+            let overtaken = way.overtaken * 100.0;
+            format!("others overtake {overtaken:.1} % of the packets: the sender takes those for lost, and slows down")
         },
         advice: "Look for a path over several lines, or a shaper that reorders. A sender with BBR, and one whose receiver has DSACK, is slowed less.",
     },
@@ -234,7 +247,7 @@ const RULES: &[Rule] = &[
         evidence: |way, _| {
             format!("the measurement sends {:.1} Mbit/s at most", way.limit.map_or(0.0, |limit| limit.0 as f64 / 1e6))
         },
-        advice: "Measure without --limit, or with a higher one.",
+        advice: "Measure without --limit or with a higher one. With --tunnel, a cap of the file may be the limit: a note names it.",
     },
     Rule {
         kind: Kind::Cpu,
@@ -264,13 +277,9 @@ const RULES: &[Rule] = &[
     Rule {
         kind: Kind::Policer,
         holds: |way, first| {
-            let is = |run: &Run, kinds: &[Kind]| {
-                run.facts.as_ref().is_some_and(|facts| kinds.contains(&facts.finding().kind))
-            };
-            let is_of_host = is(first, &[Kind::ReceiverWindow, Kind::OwnSendBuffer]);
             let fills = first.rate.0 as f64 >= PART * way.best().0 as f64;
-            way.is_policed && !is_of_host && fills
-                || way.runs.iter().any(|run| is(run, &[Kind::Policer]) && is_near(run.rate, first.rate))
+            way.is_policed && !first.is_of_host() && fills
+                || way.runs.iter().any(|run| run.is(&[Kind::Policer]) && is_near(run.rate, first.rate))
         },
         evidence: |way, first| {
             let most = way.runs.iter().map(|run| run.lost).fold(0.0, f64::max);
@@ -308,6 +317,8 @@ const NEAR: f64 = 0.9;
 const PART: f64 = 0.25;
 /// Gain from which on smaller segments are worth it.
 const WORTH: f64 = 1.5;
+/// Share of overtaken datagrams from which on a path reorders.
+const REORDERED: f64 = 0.005;
 /// Share of the time from which on a thread is busy, and a quota counts.
 const BUSY: f64 = 0.85;
 const THROTTLED: f64 = 0.1;
@@ -428,10 +439,10 @@ mod tests {
         assert!(!Way { limit: Some(Rate(200 * MBIT)), ..full() }.is_line_reached());
         assert_eq!(with(|way| way.runs[0].throttled = 0.3), Kind::Cpu);
         let reordered = |way: &mut Way| {
-            way.runs[0] = Run { repeated: 0.05, ..run(40, 1, Some(queued(40))) };
+            (way.runs[0], way.overtaken) = (run(40, 1, None), 0.05);
         };
         assert_eq!(with(reordered), Kind::Reordering);
-        assert_eq!(with(|way| way.runs[0].repeated = 0.05), Kind::LinkRate, "it costs nothing");
+        assert_eq!(with(|way| way.overtaken = 0.05), Kind::LinkRate, "it costs nothing");
         let shared = |way: &mut Way| (way.idle_queue, way.line) = (17 * MS, Some(Rate(300 * MBIT)));
         assert_eq!(with(shared), Kind::CongestedQueue);
         assert_eq!(with(|way| way.idle_queue = 17 * MS), Kind::LinkRate, "it gets the whole line");

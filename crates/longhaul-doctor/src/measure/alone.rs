@@ -4,7 +4,8 @@
 use super::course::{Limits, chosen_mss};
 use super::ladder::{in_tries, largest, steps};
 use super::measured::Measured;
-use super::session::{Outcome, connect};
+use super::session::Outcome;
+use super::way::Way;
 use crate::say::note;
 use longhaul_measure::bulk;
 use longhaul_measure::datagram::patience;
@@ -18,30 +19,52 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Measures the path to `address`, called `to`, whose first connection took `connect_time`. `why` says why nobody answers.
+/// Measures the path by `way`, to the far end called `to`, whose first connection took `connect_time`. `why` says why nobody answers.
+/// Through a tunnel there is less: the daemon opens the connections.
 pub(super) fn measure(
     to: &str,
-    address: SocketAddr,
+    way: &Way,
     (why, connect_time): (String, Duration),
     limits: &Limits,
     stop: &AtomicBool,
 ) -> Measured {
-    let connects = (1..CONNECTS).filter_map(|_| {
+    let (address, is_direct) = (way.address(), way.through().is_none());
+    // The daemon's part would be in the times.
+    let connects = (1..if is_direct { CONNECTS } else { 1 }).filter_map(|_| {
         let began = Instant::now();
-        connect(address, None).ok().map(|_| began.elapsed())
+        way.connect(None, &[]).ok().map(|_| began.elapsed())
     });
     let mut measured = Measured {
         to: to.into(),
+        tunnel: way.through().map(|through| through.tunnel.clone()),
         address: Some(address),
         connect: connect_time,
         idle: connects.chain([connect_time]).collect(),
-        mss: chosen_mss(address),
+        mss: chosen_mss(way),
         buffers: [Buffers::here(), Buffers::default()],
         limit: limits.rate,
         notes: vec![why],
         ..Measured::default()
     };
     let rtt = measured.min_rtt().unwrap_or_default();
+    if is_direct {
+        climb(&mut measured, address, rtt);
+    }
+    if is_direct && address.port() == DISCARD {
+        measured.outcomes.extend(fill(way, limits, stop));
+    }
+    measured.notes.push(match measured.outcomes.is_empty() {
+        true => format!(
+            "one end alone measures the time of a connection, the MSS and the path MTU up; a transfer up, too, where a discard server \
+             listens on port {DISCARD}: for everything, run `longhaul responder` on the far host"
+        ),
+        false => "one end alone measures nothing down, and no path MTU down: run `longhaul responder` on the far host".into(),
+    });
+    measured
+}
+
+/// Finds the path MTU up by echoes of ICMP.
+fn climb(measured: &mut Measured, address: SocketAddr, rtt: Duration) {
     match Echoes::open(address, rtt).and_then(|mut echoes| steps(|sizes| in_tries(sizes, |left| echoes.pass(left)))) {
         Ok(steps) => {
             let up = Direction::Up as usize;
@@ -56,21 +79,10 @@ pub(super) fn measure(
     if measured.ladder.path_mtu == [None, None] {
         measured.notes.push("the path MTU is not known: no echo of ICMP came back".into());
     }
-    if address.port() == DISCARD {
-        measured.outcomes.extend(fill(address, limits, stop));
-    }
-    measured.notes.push(match measured.outcomes.is_empty() {
-        true => format!(
-            "one end alone measures the time of a connection, the MSS and the path MTU up; a transfer up, too, where a discard server \
-             listens on port {DISCARD}: for everything, run `longhaul responder` on the far host"
-        ),
-        false => "one end alone measures nothing down, and no path MTU down: run `longhaul responder` on the far host".into(),
-    });
-    measured
 }
 
 /// Sends to a server that takes every byte. Returns `None` if it does not.
-fn fill(address: SocketAddr, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
+fn fill(way: &Way, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
     let run = Run {
         number: 1,
         connections: 1,
@@ -79,7 +91,7 @@ fn fill(address: SocketAddr, limits: &Limits, stop: &AtomicBool) -> Option<Outco
         max_rate: limits.rate.map(|rate| (rate.0 / 8).max(1)),
         ..Run::default()
     };
-    let stream = connect(address, None).ok()?;
+    let stream = way.connect(None, &[]).ok()?;
     bulk::prepare(&stream, &run).ok()?;
     note(format_args!("sending to the discard server for {:.0} s", run.seconds));
     let mut series = Vec::new();

@@ -11,19 +11,18 @@
 
 use super::ladder::Datagrams;
 use super::measured::{Ended, Measured};
-use super::session::{NO_ANSWER, Outcome, Session, connect, in_words};
+use super::session::{NO_ANSWER, Outcome, Session, in_words};
 use super::trains;
+use super::way::{Through, Way};
 use crate::say::note;
 use crate::show::round_trip;
 use longhaul_core::path::BBR;
 use longhaul_core::path::diagnosis::Kind;
 use longhaul_core::path::laws::packet;
-use longhaul_measure::answer::congestion_controls;
-use longhaul_measure::message::{Buffers, Direction, MAX_RUN_SECONDS, Ran, Run};
+use longhaul_measure::message::{Direction, MAX_RUN_SECONDS, Ran, Run};
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::{Bytes, Rate};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -71,21 +70,18 @@ struct Step {
 
 impl<'a> Course<'a> {
     /// Returns a measurement over `session`, to the far end called `to`.
-    pub(super) fn new(
-        session: Session,
-        to: &str,
-        address: SocketAddr,
-        limits: Limits,
-        stop: &'a AtomicBool,
-    ) -> Course<'a> {
+    pub(super) fn new(session: Session, to: &str, limits: Limits, stop: &'a AtomicBool) -> Course<'a> {
+        let way = session.way();
         let measured = Measured {
             to: to.into(),
-            address: Some(address),
+            tunnel: way.through().map(|through| through.tunnel.clone()),
+            address: Some(way.address()),
             name: session.admitted.name.clone(),
             version: session.version.clone(),
             connect: session.connect,
-            buffers: [Buffers::here(), session.admitted.buffers],
+            buffers: [way.buffers(), session.admitted.buffers],
             limit: limits.rate,
+            notes: way.through().map_or(Vec::new(), Through::notes),
             ..Measured::default()
         };
         let bytes_left = limits.bytes.0.min(session.admitted.max_bytes);
@@ -97,7 +93,8 @@ impl<'a> Course<'a> {
     /// Makes all steps. Returns what they have shown, also if the session is lost or the measurement stopped on the way.
     pub(super) fn run(mut self) -> Measured {
         let done = self.steps();
-        self.measured.ended = done.err();
+        // The daemon may have stopped it.
+        self.measured.ended = done.err().map(|ended| self.session.way().ended().map_or(ended, Ended::Lost));
         self.measured
     }
 
@@ -142,7 +139,7 @@ impl<'a> Course<'a> {
             thread::sleep(BETWEEN_ECHOES);
         }
         self.measured.kernel_rtt = self.session.kernel_rtt();
-        self.measured.mss = self.measured.address.and_then(chosen_mss);
+        self.measured.mss = chosen_mss(self.session.way());
         note(format_args!("round trip: {}", self.measured.min_rtt().map_or("unknown".into(), round_trip)));
         Ok(())
     }
@@ -171,8 +168,9 @@ impl<'a> Course<'a> {
             self.measured.notes.push("the path MTU is not known: the far end could not open a UDP port".into());
             return None;
         };
-        let climbed = Datagrams::open(to, self.session.nonce(), rtt)
-            .and_then(|mut datagrams| datagrams.climb().map(|ladder| (ladder, datagrams)));
+        let opened = self.session.way().datagrams();
+        let opened = opened.map(|socket| Datagrams::new(socket, to, self.session.nonce(), rtt));
+        let climbed = opened.and_then(|mut datagrams| datagrams.climb().map(|ladder| (ladder, datagrams)));
         let datagrams = match climbed {
             Ok((ladder, datagrams)) => {
                 self.measured.ladder = ladder;
@@ -249,10 +247,14 @@ impl<'a> Course<'a> {
     /// Returns the other congestion controls of the sender, those first that lift the limit of loss.
     fn others(&self, direction: Direction) -> Vec<String> {
         let offered = match direction {
-            Direction::Up => congestion_controls(),
+            Direction::Up => self.session.way().congestion(),
             Direction::Down => self.session.admitted.congestion.clone(),
         };
-        let is_known = |name: &&&str| offered.iter().skip(1).any(|offered| offered == **name);
+        // The first run has shown the sender's default, which a relay chooses by the path.
+        let default = self.measured.first(direction).map(|first| first.sender.congestion.clone());
+        let default = default.filter(|name| !name.is_empty()).or(offered.first().cloned());
+        let is_known =
+            |name: &&&str| default.as_deref() != Some(**name) && offered.iter().any(|offered| offered == **name);
         let most = if self.limits.has_only_default { 0 } else { MAX_OTHERS };
         TRIED.iter().filter(is_known).take(most).map(|name| (*name).to_string()).collect()
     }
@@ -335,7 +337,8 @@ impl<'a> Course<'a> {
     }
 
     fn check_stopped(&self) -> Result<(), Ended> {
-        if self.stop.load(Relaxed) { Err(Ended::Interrupted) } else { Ok(()) }
+        let is_over = self.stop.load(Relaxed) || self.session.way().ended().is_some();
+        if is_over { Err(Ended::Interrupted) } else { Ok(()) }
     }
 
     /// Returns the length of a step that has `seconds` if the measurement has all the time that it wants.
@@ -377,8 +380,8 @@ fn first_seconds(rtt: Duration) -> f64 {
 }
 
 /// Returns the MSS of a connection whose ends and routes choose it.
-pub(super) fn chosen_mss(address: SocketAddr) -> Option<u32> {
-    let stream = connect(address, None).ok()?;
+pub(super) fn chosen_mss(way: &Way) -> Option<u32> {
+    let stream = way.connect(None, &[]).ok()?;
     let mss = TcpInfo::of(stream.as_fd()).ok()?.mss();
     (mss > 0).then_some(mss)
 }

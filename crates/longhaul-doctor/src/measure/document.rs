@@ -17,6 +17,8 @@ use std::path::Path;
 pub(super) struct Document {
     /// The far end as it was named.
     pub(super) to: String,
+    /// The tunnel through which it was measured.
+    pub(super) tunnel: Option<String>,
     /// The command and the version that measured.
     pub(super) command: Option<String>,
     pub(super) version: Option<String>,
@@ -174,9 +176,16 @@ impl Document {
     /// A number is outside its range.
     pub(super) fn checked(mut self) -> Result<Document, String> {
         self.check_numbers()?;
-        let Document { to, command, version, far, ended, findings, runs, notes, .. } = &mut self;
-        let texts =
-            [Some(to), command.as_mut(), version.as_mut(), Some(&mut far.name), Some(&mut far.version), ended.as_mut()];
+        let Document { to, tunnel, command, version, far, ended, findings, runs, notes, .. } = &mut self;
+        let texts = [
+            Some(to),
+            tunnel.as_mut(),
+            command.as_mut(),
+            version.as_mut(),
+            Some(&mut far.name),
+            Some(&mut far.version),
+            ended.as_mut(),
+        ];
         let findings = findings.iter_mut().flat_map(|finding| {
             let Finding { kind, evidence, then_limited_by, advice, .. } = finding;
             [Some(kind), Some(evidence), then_limited_by.as_mut(), Some(advice)]

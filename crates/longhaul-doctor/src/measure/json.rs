@@ -17,6 +17,7 @@ pub(super) fn document(measured: &Measured, command: &str) -> Value {
         "command": command,
         "version": env!("CARGO_PKG_VERSION"),
         "to": measured.to,
+        "tunnel": measured.tunnel,
         "address": measured.address.map(|address| address.to_string()),
         "far": {"name": measured.name, "version": measured.version},
         "complete": measured.ended.is_none() && !measured.outcomes.is_empty(),

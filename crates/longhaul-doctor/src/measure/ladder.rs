@@ -4,7 +4,7 @@
 //! until they are neighbours.
 
 use longhaul_core::wire::probe::Nonce;
-use longhaul_measure::datagram::{self, Datagram, HEADER, Kind, Tally, patience};
+use longhaul_measure::datagram::{Datagram, HEADER, Kind, Tally, patience};
 use longhaul_measure::message::{Direction, Train, Trained};
 use longhaul_sys::{poll, sockopt};
 use std::collections::BTreeSet;
@@ -39,14 +39,10 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Opens a socket for the session `nonce` of the answerer at `to`, over a path with the round trip `rtt`.
-    ///
-    /// # Errors
-    /// There is no socket.
-    pub(super) fn open(to: SocketAddr, nonce: &Nonce, rtt: Duration) -> io::Result<Datagrams> {
-        let socket = datagram::open(if to.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() })?;
+    /// Returns the datagrams of the session `nonce` of the answerer at `to`, through `socket`, over a path with the round trip `rtt`.
+    pub(super) fn new(socket: UdpSocket, to: SocketAddr, nonce: &Nonce, rtt: Duration) -> Datagrams {
         let headers = if to.is_ipv4() { 28 } else { 48 };
-        Ok(Datagrams { socket, to, nonce: *nonce, patience: patience(rtt), headers, number: 0 })
+        Datagrams { socket, to, nonce: *nonce, patience: patience(rtt), headers, number: 0 }
     }
 
     /// Finds the path MTU of both directions.
@@ -224,6 +220,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
+    use super::super::way::Way;
     use super::*;
     use std::collections::HashMap;
 
@@ -246,12 +243,17 @@ mod tests {
         }
     }
 
+    fn datagrams(to: SocketAddr) -> Datagrams {
+        let socket = Way::Direct(to).datagrams().unwrap();
+        Datagrams::new(socket, to, &[7; 16], Duration::ZERO)
+    }
+
     #[test]
     fn each_direction_is_found_to_the_byte() {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = far.local_addr().unwrap();
         let answering = thread::spawn(move || path(&far, 1294, 1500));
-        let ladder = Datagrams::open(to, &[7; 16], Duration::ZERO).unwrap().climb().unwrap();
+        let ladder = datagrams(to).climb().unwrap();
         assert_eq!(ladder.path_mtu, [Some(1294), Some(1500)]);
         assert!(ladder.steps[0].contains(&(1294, true)) && ladder.steps[0].contains(&(1295, false)));
         answering.join().unwrap();
@@ -261,7 +263,7 @@ mod tests {
     fn without_answers_nothing_is_known() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = silent.local_addr().unwrap();
-        let ladder = Datagrams::open(to, &[7; 16], Duration::ZERO).unwrap().climb().unwrap();
+        let ladder = datagrams(to).climb().unwrap();
         assert_eq!((ladder.path_mtu, ladder.fragments), ([None, None], [None, None]));
     }
 }

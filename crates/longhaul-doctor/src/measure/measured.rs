@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Measured {
     /// The far end as it was named, and its address.
     pub(super) to: String,
+    /// The tunnel whose daemon has made the connections.
+    pub(super) tunnel: Option<String>,
     pub(super) address: Option<SocketAddr>,
     /// Name and version of the far host; empty if it does not answer to us.
     pub(super) name: String,
@@ -203,6 +205,7 @@ impl Measured {
             idle_queue: self.idle_queue(direction).unwrap_or_default(),
             runs,
             smaller,
+            overtaken: self.lines[direction as usize].reordered().unwrap_or_default(),
             is_policed: self.lines[direction as usize].is_policed,
             uncut: self.uncut[direction as usize],
             line: self.lines[direction as usize].rate.map(|line| self.payload(line, direction)),
@@ -224,7 +227,6 @@ impl Measured {
             cpu: sender.cpu.max(outcome.receiver.cpu),
             throttled: sender.throttled.max(outcome.receiver.throttled),
             lost: outcome.lost_share() * self.needed_part(outcome),
-            repeated: if self.is_reordering(outcome.run.direction) { outcome.repeated_share() } else { 0.0 },
         }
     }
 

@@ -13,7 +13,8 @@
 //! - `measured`: what they have shown, and what follows from it;
 //! - `trains`: the rate of the line by datagrams;
 //! - `ladder`: the path MTU by datagrams;
-//! - `session`: the client's side of a measuring session.
+//! - `session`: the client's side of a measuring session;
+//! - `way`: where its connections come from.
 //!
 //! `longhaul_core::path::measured` decides what limits the path.
 
@@ -31,6 +32,7 @@ mod tests;
 mod text;
 mod trains;
 mod values;
+mod way;
 mod words;
 
 use crate::path::read_rate;
@@ -39,7 +41,7 @@ use clap::{ArgGroup, Args};
 use compare::Comparison;
 use course::{Course, Limits};
 use document::Document;
-use longhaul_config::key_file;
+use longhaul_config::{key_file, value};
 use longhaul_core::wire::proof::Key;
 use longhaul_measure::answer::MAX_BYTES;
 use longhaul_units::{Bytes, Rate, show_duration};
@@ -49,19 +51,27 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use way::{Through, Way};
 
 /// The flags of `longhaul path`.
 #[derive(Args, Clone, Debug)]
-#[command(group(ArgGroup::new("path").required(true).args(["to", "compare"])))]
+#[command(group(ArgGroup::new("path").required(true).args(["to", "tunnel", "compare"])))]
 pub struct Measure {
     /// Far end: a relay's tunnel, or `longhaul responder`
     #[arg(value_name = "HOST:PORT")]
     to: Option<String>,
+    /// Measure to the next relay of this tunnel
+    ///
+    /// The daemon makes the connections, as for the flows of the tunnel. The measurement has half of the bandwidth cap that the
+    /// file gives, and the flows share the other half until it ends. The `[probe]` of the next relay must allow this one to measure.
+    #[arg(long, value_name = "NAME", value_parser = value::name)]
+    tunnel: Option<String>,
     /// Compare two files of --save: A before, B after
     ///
     /// It measures nothing. It prints what limited the path before and what limits it now, and each figure with its ratio. `-` is
@@ -116,23 +126,27 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Runs the command.
-    pub fn run(self) -> ExitCode {
+    /// Returns the tunnel to measure, if one is named.
+    pub fn tunnel(&self) -> Option<&str> {
+        self.tunnel.as_deref()
+    }
+
+    /// Runs the command. `through` connects to the daemon that has the tunnel, once it is known that the flags are good.
+    pub fn run(self, through: impl FnOnce(&str) -> Result<UnixStream, String>) -> ExitCode {
         // Checked first, because an unwritable page must not show only after the measurement.
         if let Some(Err(why)) = self.html.as_deref().map(crate::page::writable) {
             return say::wrong(&format!("--html: {why}"));
         }
-        let Some(to) = &self.to else { return self.compare() };
+        if !self.compare.is_empty() {
+            return self.compare();
+        }
         let key = match self.key_file.as_deref().map(key_file::load).transpose() {
             Ok(key) => key,
             Err(why) => return say::wrong(&format!("--key-file: {why}")),
         };
-        let addresses: Vec<SocketAddr> = match to.to_socket_addrs() {
-            Ok(found) => found.collect(),
-            Err(err) if err.kind() == ErrorKind::InvalidInput => {
-                return say::wrong(&format!("{to}: {err}; write HOST:PORT, such as 10.20.20.20:6000"));
-            }
-            Err(err) => return say::failed(&format!("{to}: {err}")),
+        let addresses = match self.to.as_deref().map(addresses).transpose() {
+            Ok(addresses) => addresses.unwrap_or_default(),
+            Err(code) => return code,
         };
         // Before the measurement, whose result would be lost.
         if let Some(file) = &self.save {
@@ -149,7 +163,13 @@ impl Measure {
                 return say::failed(&format!("signals: {err}"));
             }
         }
-        match self.measure(to, &addresses, key.as_ref(), &stop) {
+        let measured = match &self.tunnel {
+            Some(tunnel) => {
+                through(tunnel).and_then(|daemon| self.measure_through(tunnel, daemon, key.as_ref(), &stop))
+            }
+            None => self.measure(&addresses, key.as_ref(), &stop),
+        };
+        match measured {
             Ok(measured) => self.report(&measured),
             Err(why) => say::failed(&why),
         }
@@ -157,36 +177,67 @@ impl Measure {
 
     /// # Errors
     /// There is no result: nobody answers, or the answerer refuses.
-    fn measure(
+    fn measure(&self, addresses: &[SocketAddr], key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Measured, String> {
+        let to = self.to.as_deref().unwrap_or_default();
+        let mut failed = Err(NoSession::Unreachable(format!("{to} has no address")));
+        for address in addresses {
+            failed = self.measure_by(&Arc::new(Way::Direct(*address)), to, key, stop);
+            if !matches!(failed, Err(NoSession::Unreachable(_))) {
+                break;
+            }
+        }
+        failed.map_err(NoSession::why)
+    }
+
+    /// Measures through `tunnel` of `daemon`.
+    ///
+    /// # Errors
+    /// As [`measure`](Measure::measure).
+    fn measure_through(
         &self,
-        to: &str,
-        addresses: &[SocketAddr],
+        tunnel: &str,
+        daemon: UnixStream,
         key: Option<&Key>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Measured, String> {
-        let limits =
-            Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit, has_only_default: self.rfc6349 };
-        let mut failed = format!("{to} has no address");
-        for address in addresses {
-            match Session::open(*address, key, stop) {
-                Ok(session) => {
-                    self.announce(*address);
-                    return Ok(Course::new(session, to, *address, limits, stop).run());
-                }
-                Err(NoSession::Unreachable(why)) => failed = why,
-                Err(NoSession::Refused(why)) => return Err(why),
-                Err(NoSession::OneSided { why, connect }) => {
-                    self.announce(*address);
-                    return Ok(alone::measure(to, *address, (why, connect), &limits, stop));
-                }
-            }
+        let through = Through::begin(daemon, tunnel, self.limit, stop)?;
+        through.notes().iter().for_each(say::note);
+        if through.begun.next_hops > 1 {
+            let (count, used) = (through.begun.next_hops, &through.begun.next_hop);
+            say::note(format_args!("tunnel {tunnel} has {count} next hops; a flow would have {used} now"));
         }
-        Err(failed)
+        let to = through.begun.next_hop.clone();
+        self.measure_by(&Arc::new(Way::Tunnel(Box::new(through))), &to, key, stop).map_err(NoSession::why)
+    }
+
+    /// # Errors
+    /// There is no result.
+    fn measure_by(
+        &self,
+        way: &Arc<Way>,
+        to: &str,
+        key: Option<&Key>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Measured, NoSession> {
+        match Session::open(way, key, stop) {
+            Ok(session) => {
+                let rate = way.through().map_or(self.limit, |through| through.begun.limit.map(Rate));
+                self.announce(way.address(), rate);
+                let (time, bytes, has_only_default) = (self.seconds, self.max_bytes, self.rfc6349);
+                Ok(Course::new(session, to, Limits { time, bytes, rate, has_only_default }, stop).run())
+            }
+            Err(NoSession::OneSided { why, connect }) => {
+                let limits =
+                    Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit, has_only_default: false };
+                Ok(alone::measure(to, way, (why, connect), &limits, stop))
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// Says what the measurement sends, before it starts.
-    fn announce(&self, address: SocketAddr) {
-        let rate = self.limit.map_or("as fast as the path allows".into(), |rate| format!("{rate} at most"));
+    fn announce(&self, address: SocketAddr, rate: Option<Rate>) {
+        let rate = rate.map_or("as fast as the path allows".into(), |rate| format!("{rate} at most"));
         say::note(format_args!(
             "measuring the path to {address}: at most {} and {} of sending, {rate}; Ctrl-C ends it with what is known",
             show::size(self.max_bytes),
@@ -207,8 +258,10 @@ impl Measure {
         say::print(&if self.json { compare::json(&comparison) } else { compare::text(&comparison) })
     }
 
-    /// Returns the command line of this measurement of the path to `to`, without the name of a key's file.
-    fn command(&self, to: &str) -> String {
+    /// Returns the command line of this measurement, without the name of a key's file.
+    fn command(&self) -> String {
+        let tunnel = self.tunnel.as_ref().map(|tunnel| format!("--tunnel {tunnel}"));
+        let to = tunnel.or(self.to.clone()).unwrap_or_default();
         let key = self.key_file.as_ref().map_or("", |_| " --key-file FILE");
         let limit = self.limit.map(|rate| format!(" --limit {rate}")).unwrap_or_default();
         let rfc = if self.rfc6349 { " --rfc6349" } else { "" };
@@ -218,7 +271,7 @@ impl Measure {
 
     /// Prints the result, and writes it to the files that the flags name.
     fn report(&self, measured: &Measured) -> ExitCode {
-        let value = json::document(measured, &self.command(&measured.to));
+        let value = json::document(measured, &self.command());
         let document = format!("{value:#}\n");
         let path = Document::of(value);
         let printed = match &path {
@@ -239,6 +292,18 @@ impl Measure {
         // A result that is only a part of one is still printed.
         if measured.ended.is_some() { ExitCode::FAILURE } else { printed }
     }
+}
+
+/// Returns the addresses of `to`.
+///
+/// # Errors
+/// The exit code, after why is said.
+fn addresses(to: &str) -> Result<Vec<SocketAddr>, ExitCode> {
+    let found = to.to_socket_addrs().map_err(|err| match err.kind() {
+        ErrorKind::InvalidInput => say::wrong(&format!("{to}: {err}; write HOST:PORT, such as 10.20.20.20:6000")),
+        _ => say::failed(&format!("{to}: {err}")),
+    });
+    found.map(Iterator::collect)
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {

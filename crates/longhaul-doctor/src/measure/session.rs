@@ -1,5 +1,6 @@
 //! The client's side of a measuring session (docs/protocol.md).
 
+use super::way::{CONTROL_MSS, Way};
 use longhaul_core::text::printable;
 use longhaul_core::wire::answer::{Frame, Frames};
 use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
@@ -11,9 +12,8 @@ use longhaul_measure::message::{Admitted, Ask, Direction, Ran, Refused, Run, Tel
 use longhaul_measure::random;
 use longhaul_measure::talk::Talk;
 use longhaul_sys::tcp_info::TcpInfo;
-use socket2::{Domain, Protocol, Socket, Type};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// A session with an answerer.
 pub(super) struct Session {
     talk: Talk,
-    address: SocketAddr,
+    way: Arc<Way>,
     nonce: probe::Nonce,
     /// Version of longhaul there.
     pub(super) version: String,
@@ -80,6 +80,15 @@ pub(super) enum NoSession {
     Refused(String),
 }
 
+impl NoSession {
+    /// Returns why, in words.
+    pub(super) fn why(self) -> String {
+        match self {
+            NoSession::Unreachable(why) | NoSession::Refused(why) | NoSession::OneSided { why, .. } => why,
+        }
+    }
+}
+
 /// Result of a run, of both ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
@@ -100,29 +109,30 @@ impl Session {
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn open(address: SocketAddr, key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Session, NoSession> {
-        let began = Instant::now();
-        let stream = connect(address, Some(CONTROL_MSS)).map_err(|err| match err.kind() {
+    pub(super) fn open(way: &Arc<Way>, key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Session, NoSession> {
+        let (address, began) = (way.address(), Instant::now());
+        let nonce = random().map_err(|err| NoSession::Unreachable(err.to_string()))?;
+        let preface = Preface { messages: MESSAGES, run: None, nonce };
+        let stream = way.connect(Some(CONTROL_MSS), &preface.bytes()).map_err(|err| match err.kind() {
             // It was accepted first.
             ErrorKind::ConnectionReset => {
-                NoSession::OneSided { why: who_answers(address, &err, &[]), connect: began.elapsed() }
+                NoSession::OneSided { why: who_answers(way, &err, &[]), connect: began.elapsed() }
             }
             _ => NoSession::Unreachable(format!("{address}: {}", in_words(&err))),
         })?;
-        let connect = began.elapsed();
+        // Through a tunnel, this connection was made before.
+        let handshake = TcpInfo::of(stream.as_fd()).map_or(Duration::ZERO, |info| info.min_rtt);
+        let connect = if way.through().is_some() { handshake } else { began.elapsed() };
         let one_sided = |why: String| NoSession::OneSided { why, connect };
-        let nonce = random().map_err(|err| NoSession::Unreachable(err.to_string()))?;
-        let (mut talk, deadline) = (Talk::new(stream, MAX_TELL), Instant::now() + GREETING_TIME);
-        let preface = Preface { messages: MESSAGES, run: None, nonce };
-        // A peer that has reset the connection says why by what it sent before.
-        let _ = talk.send(&preface.bytes(), deadline);
-        talk.find(&GREETING, deadline).map_err(|(err, said)| one_sided(who_answers(address, &err, &said)))?;
+        let (here, mut talk) = (stream.local_addr(), Talk::new(stream, MAX_TELL));
+        let deadline = Instant::now() + GREETING_TIME;
+        talk.find(&GREETING, deadline).map_err(|(err, said)| one_sided(who_answers(way, &err, &said)))?;
         let lost = |err: io::Error| one_sided(format!("the answerer at {address}: {}", in_words(&err)));
         let Tell::Hello(hello) = talk.hear(deadline, || false).map_err(lost)? else {
             return Err(one_sided(format!("the answerer at {address} begins with another message")));
         };
         if let Some(challenge) = &hello.challenge {
-            let proof = prove(challenge, &nonce, key).map_err(NoSession::Refused)?;
+            let proof = prove(challenge, &nonce, key, way).map_err(NoSession::Refused)?;
             talk.tell(&Ask::Proof(proof), deadline).map_err(lost)?;
         }
         match talk.hear(deadline, || false).map_err(lost)? {
@@ -132,13 +142,20 @@ impl Session {
                 let admitted = Admitted { name: shown(&admitted.name), congestion, ..admitted };
                 let stop = stop.clone();
                 let until = Instant::now() + Duration::from_secs_f64(admitted.max_seconds.clamp(1.0, 3600.0));
-                Ok(Session { talk, address, nonce, version, admitted, connect, stop, began, until })
+                Ok(Session { talk, way: way.clone(), nonce, version, admitted, connect, stop, began, until })
             }
-            Tell::Refused(Refused { why, .. }) => {
-                Err(NoSession::Refused(format!("{address} refuses: {}", shown(&why))))
+            Tell::Refused(Refused { why, is_busy }) => {
+                let is_closed = !is_busy && hello.challenge.is_none() && hello.messages >= MESSAGES;
+                let remedy = here.ok().filter(|_| is_closed).map_or(String::new(), |here| remedy(here.ip()));
+                Err(NoSession::Refused(format!("{address} refuses: {}{remedy}", shown(&why))))
             }
             other => Err(one_sided(format!("the answerer at {address} says {other:?}"))),
         }
+    }
+
+    /// Returns where the connections come from.
+    pub(super) fn way(&self) -> &Arc<Way> {
+        &self.way
     }
 
     /// Returns the nonce, which is in each datagram.
@@ -148,7 +165,7 @@ impl Session {
 
     /// Returns the address and port for datagrams, if there is one.
     pub(super) fn datagrams(&self) -> Option<SocketAddr> {
-        self.admitted.datagram_port.map(|port| SocketAddr::new(self.address.ip(), port))
+        self.admitted.datagram_port.map(|port| SocketAddr::new(self.way.address().ip(), port))
     }
 
     /// Returns the times of one small message: sent and come back by this host's clock, and answered by the far end's clock.
@@ -262,12 +279,11 @@ impl Session {
         stop: &AtomicBool,
         series: &mut Vec<(Duration, u64)>,
     ) -> io::Result<Ran> {
-        // All at once: one after the other, the last of many would begin when the first has ended.
-        let streams: io::Result<Vec<TcpStream>> = thread::scope(|scope| {
-            let opening: Vec<_> = (0..run.connections).map(|_| scope.spawn(|| self.connection(run, mss))).collect();
-            opening.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()))).collect()
-        });
-        let streams = streams?;
+        let preface = Preface { messages: MESSAGES, run: Some(run.number), nonce: self.nonce };
+        let streams = self.way.connect_all(run.connections, mss, &preface.bytes())?;
+        for stream in &streams {
+            self.prepare(stream, run)?;
+        }
         let counts: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(0)).collect();
         let began = Instant::now();
         let mut near = Ran { number: run.number, ..Ran::default() };
@@ -279,6 +295,9 @@ impl Session {
                 .collect();
             while !carrying.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::sleep(BETWEEN_SAMPLES);
+                if self.way.ended().is_some() {
+                    stop.store(true, Relaxed);
+                }
                 let bytes = counts.iter().map(|count| count.load(Relaxed)).sum();
                 series.push((began.elapsed(), bytes));
             }
@@ -289,22 +308,19 @@ impl Session {
         Ok(near)
     }
 
-    /// Opens a connection of `run`.
-    fn connection(&self, run: &Run, mss: Option<u32>) -> io::Result<TcpStream> {
-        let mut stream = connect(self.address, mss)?;
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(BETWEEN_SAMPLES))?;
-        stream.write_all(&Preface { messages: MESSAGES, run: Some(run.number), nonce: self.nonce }.bytes())?;
+    /// Prepares a connection of `run`.
+    fn prepare(&self, stream: &TcpStream, run: &Run) -> io::Result<()> {
         if run.direction == Direction::Up {
-            self.wait_for_go(&mut stream)?;
-            bulk::prepare(&stream, run)?;
+            stream.set_nonblocking(false)?;
+            stream.set_read_timeout(Some(BETWEEN_SAMPLES))?;
+            self.wait_for_go(stream)?;
+            bulk::prepare(stream, run)?;
         }
-        stream.set_nonblocking(true)?;
-        Ok(stream)
+        stream.set_nonblocking(true)
     }
 
     /// Waits until the answerer reads. The bytes of a server that speaks first may come before.
-    fn wait_for_go(&self, stream: &mut TcpStream) -> io::Result<()> {
+    fn wait_for_go(&self, mut stream: &TcpStream) -> io::Result<()> {
         let (mut go, deadline) = ([0; GO.len()], Instant::now() + ECHO_TIME);
         while go != *GO {
             match stream.read_exact(&mut go) {
@@ -332,27 +348,31 @@ fn carry_one(stream: &TcpStream, run: &Run, stop: &AtomicBool, count: &AtomicU64
     }
 }
 
-/// Connects to `address`. With `mss`, neither end sends larger segments (tcp(7) TCP_MAXSEG). The socket is O_NONBLOCK.
-pub(super) fn connect(address: SocketAddr, mss: Option<u32>) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if let Some(mss) = mss {
-        socket.set_tcp_mss(mss)?;
-    }
-    socket.connect_timeout(&address.into(), CONNECT_TIME)?;
-    socket.set_tcp_nodelay(true)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
-}
-
-fn prove(challenge: &str, nonce: &probe::Nonce, key: Option<&Key>) -> Result<String, String> {
-    let key =
-        key.ok_or("the answerer wants a key: pass --key-file FILE, the key of its `[probe] key_file` or --key-file")?;
+/// Returns the proof of `key`, or of that of the daemon which gives the connections.
+fn prove(challenge: &str, nonce: &probe::Nonce, key: Option<&Key>, way: &Way) -> Result<String, String> {
+    let Some(key) = key else {
+        let wanted = match way {
+            Way::Direct(_) => "pass --key-file FILE, the key of its `[probe] key_file` or --key-file",
+            Way::Tunnel(_) => "write the same `[probe] key_file` in the file of this daemon, or pass --key-file FILE",
+        };
+        let proof = way.prove(nonce, challenge).map_err(|err| err.to_string())?;
+        return proof.ok_or_else(|| format!("the answerer wants a key: {wanted}"));
+    };
     let random = unhex(challenge).ok_or("the answerer's challenge is none")?;
     Ok(hex(&key.prove_session(nonce, &random)))
 }
 
-/// Says who answers at `address` if it is no answerer: what it `said`, or whether it is an older longhaul.
-fn who_answers(address: SocketAddr, err: &io::Error, said: &[u8]) -> String {
+/// Says what lets a client at `here` measure.
+fn remedy(here: IpAddr) -> String {
+    let here = here.to_canonical();
+    format!(
+        "; in its longhaul.toml, write `measure_from = [\"{here}\"]` below `[probe]`, and reload it (a responder has --allow)"
+    )
+}
+
+/// Says who answers at the other end of `way` if it is no answerer: what it `said`, or whether it is an older longhaul.
+fn who_answers(way: &Way, err: &io::Error, said: &[u8]) -> String {
+    let address = way.address();
     let line = String::from_utf8_lossy(said);
     let line = shown(line.lines().next().unwrap_or_default().trim());
     if line.starts_with("SSH-") {
@@ -361,7 +381,7 @@ fn who_answers(address: SocketAddr, err: &io::Error, said: &[u8]) -> String {
     if !line.is_empty() {
         return format!("another server answers at {address} ({line}), and no longhaul");
     }
-    match older(address) {
+    match older(way) {
         Some(version) => format!(
             "longhaul {version} at {address} is too old to measure: update it, or run `longhaul responder` there"
         ),
@@ -375,13 +395,12 @@ fn who_answers(address: SocketAddr, err: &io::Error, said: &[u8]) -> String {
     }
 }
 
-/// Returns the version of a longhaul at `address` that answers probes.
-fn older(address: SocketAddr) -> Option<String> {
-    let mut stream = connect(address, None).ok()?;
+/// Returns the version of a longhaul at the other end of `way` that answers probes.
+fn older(way: &Way) -> Option<String> {
+    let nonce = random().ok()?;
+    let mut stream = way.connect(None, &probe::Preface { hops: 0, echo_bytes: 0, nonce }.bytes()).ok()?;
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(ECHO_TIME)).ok()?;
-    let nonce = random().ok()?;
-    stream.write_all(&probe::Preface { hops: 0, echo_bytes: 0, nonce }.bytes()).ok()?;
     let (mut frames, mut buffer) = (Frames::default(), [0; 1024]);
     let deadline = Instant::now() + ECHO_TIME;
     while Instant::now() < deadline {
@@ -415,9 +434,6 @@ pub(super) fn in_words(err: &io::Error) -> String {
 
 /// Words for an answer that does not come.
 pub(super) const NO_ANSWER: &str = "no answer in time";
-/// MSS of the control connection: each path carries so much (RFC 9293, 3.7.1).
-const CONTROL_MSS: u32 = 536;
-const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Time until the greeting: a relay may wait for its own dial first.
 const GREETING_TIME: Duration = Duration::from_secs(15);
 /// How often the client asks what has arrived of a train, at most.

@@ -35,10 +35,12 @@ pub(super) fn text(path: &Document) -> String {
 }
 
 fn heading(path: &Document) -> String {
-    match path.far.name.as_str() {
-        "" => format!("Path to {}", path.to),
-        name => format!("Path to {} ({name}, longhaul {})", path.to, path.far.version),
-    }
+    let far = match path.far.name.as_str() {
+        "" => String::new(),
+        name => format!(" ({name}, longhaul {})", path.far.version),
+    };
+    let through = path.tunnel.as_ref().map_or(String::new(), |tunnel| format!(" through tunnel {tunnel}"));
+    format!("Path to {}{far}{through}", path.to)
 }
 
 fn lines_of(nth: usize, finding: &Finding) -> Vec<String> {

@@ -124,7 +124,7 @@ impl Standing {
             for (stage, counters) in &counters.stages {
                 let what = longhaul_link::row(stage).map_or(*stage, |row| row.traits.dropped_by);
                 if counters.segments_lost() > 0 {
-                    let _ = write!(text, "; {what} dropped {}", counters.segments_lost());
+                    let _ = write!(text, "; {what} dropped {} of {}", counters.segments_lost(), counters.segments_in);
                 }
             }
             text.push('\n');

@@ -27,7 +27,9 @@ use desk::Shared;
 use longhaul_config::Tunnel;
 use longhaul_core::caps::{Bandwidth, Weekday};
 use longhaul_sys::tcp_info::TcpInfo;
+use longhaul_units::Rate;
 pub use paths::PathView;
+use rules::Rules;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -85,11 +87,30 @@ impl Governor {
         if !(old.is_capped() || old.next(all.clone(), tunnels, &HashMap::new()).is_capped()) {
             return;
         }
-        let rules = old.next(all, tunnels, &shared.tunnels_of_flows());
+        let alive = shared.tunnels_of_flows();
+        self.replace(|old| old.next(all, tunnels, &alive));
+    }
+
+    /// Takes the rate of `aside` from the caps of the daemon and of the tunnel with that name, for a measurement. Their flows share the
+    /// rest, until `None` gives it back.
+    pub(super) fn set_aside(&self, aside: Option<(String, Rate)>) {
+        let is_of_use = {
+            let rules = &lock(&self.shared.desk).rules;
+            rules.is_capped() || rules.has_aside()
+        };
+        if is_of_use {
+            self.replace(|old| old.with_aside(aside));
+        }
+    }
+
+    /// Replaces the rules by those that `next` makes of them.
+    fn replace(&self, next: impl FnOnce(&Rules) -> Rules) {
+        let shared = &self.shared;
+        let mut desk = lock(&shared.desk);
+        let rules = next(&desk.rules);
         shared.is_capped.store(rules.is_capped(), Relaxed);
         // A flow that is just beginning either sees the caps, or is connected before the thread looks for live flows.
         fence(SeqCst);
-        let mut desk = lock(&shared.desk);
         let before = std::mem::replace(&mut desk.rules, Arc::new(rules));
         desk.before.push(before);
         desk.offers = None;
@@ -102,6 +123,12 @@ impl Governor {
     pub(super) fn caps(&self) -> CapsNow {
         let WeekTime { day, minute } = (self.shared.clock)();
         CapsNow { all: lock(&self.shared.desk).rules.all().clone(), day, minute }
+    }
+
+    /// Whether the caps of the paths are found by themselves now.
+    pub(super) fn is_auto(&self) -> bool {
+        let CapsNow { all, day, minute } = self.caps();
+        all.is_auto_at(day, minute)
     }
 
     /// Returns the paths whose caps are found by themselves, each with the cap in force: the daemon's if that is less.

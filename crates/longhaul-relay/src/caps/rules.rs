@@ -8,13 +8,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The configured caps.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     all: Bandwidth,
     rules: Vec<Rule>,
     /// Indices of the rules by the tunnels' names.
     names: HashMap<String, usize>,
+    /// The part of a tunnel's cap, and of the daemon's, that a measurement has: its flows share the rest.
+    aside: Option<Aside>,
 }
+
+/// The tunnel that is measured, by its name, and the rate that the measurement sends at most.
+pub(super) type Aside = (String, Rate);
 
 /// The caps of one tunnel.
 #[derive(Clone, Debug)]
@@ -29,13 +34,23 @@ impl Rules {
     /// Returns the caps of the daemon and of the served `tunnels`, and beside them the last caps in `self` of `alive`:
     /// the tunnels that have flows, by name. A tunnel without a rule in `self` has the caps with which its flows began.
     pub(super) fn next(&self, all: Bandwidth, tunnels: &[Arc<Tunnel>], alive: &HashMap<String, Arc<Tunnel>>) -> Rules {
-        let mut next = Rules { all, rules: Vec::new(), names: HashMap::new() };
+        let mut next = Rules { all, rules: Vec::new(), names: HashMap::new(), aside: self.aside.clone() };
         tunnels.iter().for_each(|tunnel| next.add(Rule::of(tunnel)));
         for (name, tunnel) in alive {
             let last = self.names.get(name).and_then(|rule| self.rules.get(*rule));
             next.add(last.cloned().unwrap_or_else(|| Rule::of(tunnel)));
         }
         next
+    }
+
+    /// Returns these rules with another part for a measurement.
+    pub(super) fn with_aside(&self, aside: Option<Aside>) -> Rules {
+        Rules { aside, ..self.clone() }
+    }
+
+    /// Whether a measurement has a part.
+    pub(super) fn has_aside(&self) -> bool {
+        self.aside.is_some()
     }
 
     fn add(&mut self, rule: Rule) {
@@ -99,7 +114,16 @@ impl Rules {
     pub(super) fn caps(&self, clock: fn() -> WeekTime) -> Caps {
         let now = self.has_schedule().then(clock);
         let at = |bandwidth: &Bandwidth| now.map_or(bandwidth.rate, |now| bandwidth.at(now.day, now.minute));
-        Caps { all: at(&self.all), tunnels: self.rules.iter().map(|rule| at(&rule.bandwidth)).collect() }
+        let mut caps =
+            Caps { all: at(&self.all), tunnels: self.rules.iter().map(|rule| at(&rule.bandwidth)).collect() };
+        if let Some((name, aside)) = &self.aside {
+            let of_tunnel = self.names.get(name).and_then(|rule| caps.tunnels.get_mut(*rule));
+            for cap in [&mut caps.all].into_iter().chain(of_tunnel).flatten() {
+                // A cap that was lowered since leaves the flows some.
+                *cap = Rate(cap.0.saturating_sub(aside.0)).max(Rate(cap.0 / 4));
+            }
+        }
+        caps
     }
 }
 
@@ -134,6 +158,24 @@ mod tests {
             [Some(Rate(1_000_000)), Some(Rate(3_000_000)), Some(Rate(8_000_000))]
         );
         assert!(!next.next(none, &[tunnel("c", 0)], &no_flows).is_capped());
+    }
+
+    #[test]
+    fn the_part_of_a_measurement_is_taken_from_the_caps_above_it() {
+        let all = Bandwidth { rate: Some(Rate(100_000_000)), ..Bandwidth::default() };
+        let (tunnels, no_flows) = ([tunnel("a", 20), tunnel("b", 20), tunnel("c", 0)], HashMap::new());
+        let caps = |name: &str, mbit: u64| {
+            let rules = Rules::default().next(all.clone(), &tunnels, &no_flows);
+            let rules = rules.with_aside(Some((name.into(), Rate(mbit * 1_000_000))));
+            // A reload keeps it.
+            let caps = rules.next(all.clone(), &tunnels, &no_flows).caps(|| panic!("there is no schedule"));
+            let mbit = |cap: Option<Rate>| cap.map(|cap| cap.0 / 1_000_000);
+            (mbit(caps.all), caps.tunnels.into_iter().map(mbit).collect::<Vec<_>>())
+        };
+        assert_eq!(caps("a", 10), (Some(90), vec![Some(10), Some(20), None]));
+        assert_eq!(caps("c", 50), (Some(50), vec![Some(20), Some(20), None]));
+        assert_eq!(caps("gone", 10), (Some(90), vec![Some(20), Some(20), None]));
+        assert_eq!(caps("b", 50).1, [Some(20), Some(5), None], "the flows keep some");
     }
 
     #[test]

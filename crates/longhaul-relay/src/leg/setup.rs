@@ -5,7 +5,7 @@ use crate::leg::sample::sample;
 use crate::leg::stream::Stream;
 use longhaul_config::Tunnel;
 use longhaul_config::options::{Leg, LegOptions, Mismatch, Setting, When, key};
-use longhaul_core::path::{AutoCongestion, BBR, RENO, Start, first_controls};
+use longhaul_core::path::{AutoCongestion, BBR, RENO, Start, WAN_RTT, first_controls};
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_sys::{Result, SysError};
@@ -116,6 +116,15 @@ pub(crate) fn auto_congestion(tunnel: &Tunnel, leg: Leg, socket: &Stream) -> Aut
         let _ = asked.tell(socket.as_fd());
     }
     AutoCongestion::settled()
+}
+
+/// Gives `socket`, a connection of `leg` that carries the bulk of a measurement, the congestion control that a flow of bulk has
+/// after its start.
+pub(crate) fn settle_congestion(tunnel: &Tunnel, leg: Leg, socket: &Stream) {
+    let is_open = !auto_congestion(tunnel, leg, socket).is_settled();
+    if is_open && TcpInfo::of(socket.as_fd()).is_ok_and(|info| info.min_rtt >= WAN_RTT) {
+        start_bbr(socket.as_fd(), Start::First);
+    }
 }
 
 /// Gives `socket` BBR when `auto` asks for it. `info` is a fresh sample of the socket, which currently takes no more

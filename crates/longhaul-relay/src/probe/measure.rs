@@ -4,6 +4,7 @@
 //! goes on, the further connections of its client are looked at before the dial, so that they are not dialled.
 
 use crate::leg::peek;
+use crate::leg::setup;
 use crate::leg::stream::Stream;
 use crate::live::flow::Flow;
 use crate::live::how::How;
@@ -24,6 +25,9 @@ pub(super) async fn serve(relay: &Relay, flow: &Flow, accept: &Stream, preface: 
         Ok(copy) => TcpStream::from(copy),
         Err(_) => return How::ProbeRefused,
     };
+    if preface.run.is_some() {
+        setup::settle_congestion(&flow.tunnel, Leg::Accept, accept);
+    }
     let (answerer, entry) = (relay.probes.measuring().clone(), relay.probes.entry(flow.client.address().ip()));
     let serving = spawn_blocking(move || answerer.serve(stream, &preface, &entry));
     let ended = tokio::select! {

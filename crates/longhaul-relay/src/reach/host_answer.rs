@@ -91,6 +91,19 @@ async fn ask(tunnel: &Tunnel, ip: IpAddr) -> io::Result<()> {
 
 /// Opens a socket for datagrams to `address`.
 fn open(tunnel: &Tunnel, address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = datagrams(tunnel, address)?;
+    sockopt::set_receive_errors(socket.as_fd())?;
+    bind(&socket, tunnel, address)?;
+    socket.connect(&address.into())?;
+    UdpSocket::from_std(socket.into())
+}
+
+/// Returns a socket for datagrams that go the way of a dial of `tunnel` to `address`: it has the options of the dial leg that a socket of
+/// UDP can have.
+///
+/// # Errors
+/// The kernel refuses an option.
+pub(crate) fn datagrams(tunnel: &Tunnel, address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
     for setting in tunnel.dial.before_dial() {
         match setting.tell(socket.as_fd()) {
@@ -99,10 +112,7 @@ fn open(tunnel: &Tunnel, address: SocketAddr) -> io::Result<UdpSocket> {
             told => told?,
         }
     }
-    sockopt::set_receive_errors(socket.as_fd())?;
-    bind(&socket, tunnel, address)?;
-    socket.connect(&address.into())?;
-    UdpSocket::from_std(socket.into())
+    Ok(socket)
 }
 
 /// Binds `socket` to the `source` of `tunnel`, if it has one.

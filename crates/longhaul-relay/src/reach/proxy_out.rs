@@ -19,6 +19,11 @@ impl Header {
         Header(proxy_header::write(version, ends))
     }
 
+    /// Returns the header of a connection of this relay's own, which names no client.
+    pub(crate) fn own(tunnel: &Tunnel) -> Header {
+        Header(tunnel.proxy_out.map_or(Vec::new(), proxy_header::write_own))
+    }
+
     /// Returns the bytes that connect may send in the SYN: the header, and the client's `first_bytes` after it. Without
     /// fast open the header is not among them.
     pub(super) fn before(&self, mut first_bytes: Vec<u8>, tunnel: &Tunnel) -> Vec<u8> {
@@ -33,7 +38,7 @@ impl Header {
     ///
     /// # Errors
     /// The header was not sent whole. Nothing else may be sent on `dial` then.
-    pub(super) fn send_rest(&self, dial: &Stream, taken: usize) -> Result<usize, String> {
+    pub(crate) fn send_rest(&self, dial: &Stream, taken: usize) -> Result<usize, String> {
         let rest = self.0.get(taken..).unwrap_or_default();
         // A connection that its peer has reset takes no more bytes. Those that it has sent are still read.
         if !rest.is_empty() && !dial.was_reset() {

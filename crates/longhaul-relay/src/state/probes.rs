@@ -35,6 +35,8 @@ pub(crate) struct Probes {
     measure_from: Mutex<Vec<IpNet>>,
     /// Answers measuring sessions.
     measuring: Arc<Answerer>,
+    /// The tunnel through which this relay lets a program measure at the moment.
+    measured: Mutex<Option<String>>,
     /// Admits the daemon's own probes.
     pub(crate) own: Arc<OwnProbes>,
 }
@@ -67,7 +69,7 @@ impl Default for Probes {
         let places_of_passed_on = Places::new(PASSED_ON_TOGETHER, PASSED_ON_OF_A_SOURCE);
         let used = Mutex::new(Used { ration, places, passed_on: Vec::new(), places_of_passed_on });
         let (key, measure_from, measuring) = (Mutex::default(), Mutex::default(), Arc::default());
-        Probes { used, key, measure_from, measuring, own: Arc::default() }
+        Probes { used, key, measure_from, measuring, measured: Mutex::default(), own: Arc::default() }
     }
 }
 
@@ -131,6 +133,26 @@ impl Probes {
     /// Returns the side that answers measuring sessions.
     pub(crate) fn measuring(&self) -> &Arc<Answerer> {
         &self.measuring
+    }
+
+    /// Notes that the tunnel `name` is measured from now on, until [`measured`](Probes::measured).
+    ///
+    /// # Errors
+    /// Another measurement goes on, through the tunnel with this name.
+    pub(crate) fn measure(&self, name: &str) -> Result<(), String> {
+        let mut measured = lock(&self.measured);
+        match &*measured {
+            Some(other) => Err(other.clone()),
+            None => {
+                *measured = Some(name.into());
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes that the measurement through a tunnel has ended.
+    pub(crate) fn measured(&self) {
+        *lock(&self.measured) = None;
     }
 
     /// Returns the key that probers must prove, if there is one.

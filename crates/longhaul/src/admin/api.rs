@@ -5,6 +5,7 @@ use super::answer::{self, Answer, Busy, DrainProgress, busy, error, json, text, 
 use super::collect;
 use super::health::Judged;
 use super::host;
+use super::measure;
 use super::metrics::{self, Format};
 use super::page;
 use super::source::Source;
@@ -75,6 +76,8 @@ enum Run {
     Call(Call),
     /// With a file of the dashboard.
     File(&'static page::File),
+    /// By another protocol on its connection.
+    Measure,
 }
 
 /// A route's function. It returns `None` if the daemon does not answer.
@@ -90,6 +93,7 @@ const ROUTES: &[Route] = &[
     changes("/drain", |source, _| Box::pin(async move { Some(drain(source)) })),
     changes("/drain/undo", |source, _| Box::pin(async move { undrain(&source).await })),
     changes("/flows/*/kill", |source, asked| Box::pin(async move { kill(&source, asked.number).await })),
+    Route { effect: Effect::Changes, path: "/measure", run: Run::Measure },
 ];
 
 const fn reads(path: &'static str, call: Call) -> Route {
@@ -107,7 +111,7 @@ fn routes() -> impl Iterator<Item = Route> {
 }
 
 /// Answers the request with this head, which came to `listener`. `mark` stays until the answer is sent.
-pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts, mark: Busy) -> Answer {
+pub(super) async fn answer(source: Arc<Source>, listener: Listener, mut head: Parts, mark: Busy) -> Answer {
     lock(&source.counters).requests += 1;
     let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
@@ -123,6 +127,10 @@ pub(super) async fn answer(source: Arc<Source>, listener: Listener, head: Parts,
             answer.unwrap_or_else(|| error(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER))
         }
         Ok((Run::File(file), _)) => file.answer(),
+        Ok((Run::Measure, _)) => {
+            let answer = measure::begin(&source, &mut head).await;
+            answer.unwrap_or_else(|| error(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER))
+        }
         Err(refused) => *refused,
     };
     busy(answer, mark)

@@ -3,12 +3,16 @@
 use super::answer::{Content, DrainProgress, Failure};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
+use hyper::upgrade::{self, OnUpgrade};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use longhaul_core::curve::Span;
+use longhaul_measure::through::PROTOCOL;
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
@@ -113,11 +117,40 @@ pub async fn drain(socket: &Path, mut say: impl FnMut(&DrainProgress)) -> Result
     Err(NoAnswer::Failed("the daemon has ended before the last flow".into()))
 }
 
+/// Asks the daemon for the connections of a measurement through `tunnel`. Returns the connection on which it gives them.
+///
+/// # Errors
+/// There is no daemon, or it begins no measurement.
+pub async fn measure(socket: &Path, tunnel: &str) -> Result<StdUnixStream, NoAnswer> {
+    let begun = async {
+        let answer = send(socket, Method::POST, &format!("/measure?tunnel={tunnel}")).await?;
+        match answer.status {
+            StatusCode::SWITCHING_PROTOCOLS => Ok(answer.upgrade.await),
+            StatusCode::NOT_FOUND => {
+                let why = "the daemon is too old to measure through a tunnel; restart it with this version of longhaul";
+                Err(NoAnswer::Failed(why.into()))
+            }
+            _ => Err(answer.whole().await.err().unwrap_or(NoAnswer::Failed("the daemon says something else".into()))),
+        }
+    };
+    let answered = timeout(ANSWER_LIMIT, begun).await;
+    let upgraded = answered.unwrap_or_else(|_| Err(NoAnswer::Hangs(silent(socket, ANSWER_LIMIT))))?;
+    let upgraded = upgraded.map_err(|err| not_sent(socket, &err))?;
+    let parts = upgraded.downcast::<TokioIo<UnixStream>>();
+    let parts = parts.map_err(|_| NoAnswer::Failed("the connection is none of a control socket".into()))?;
+    // The daemon says nothing before it is asked, so no byte was read.
+    let stream = parts.io.into_inner().into_std();
+    let stream = stream.and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
+    stream.map_err(|err| NoAnswer::Failed(format!("{}: {err}", socket.display())))
+}
+
 /// An answer whose head has come.
 struct Incomplete {
     socket: PathBuf,
     status: StatusCode,
     body: Incoming,
+    /// The connection, if the answer switches it to another protocol.
+    upgrade: OnUpgrade,
     /// Dropping it could end the connection.
     _sender: http1::SendRequest<Content>,
 }
@@ -131,13 +164,19 @@ async fn send(socket: &Path, method: Method, path: &str) -> Result<Incomplete, N
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|err| not_sent(socket, &err))?;
     // Its error is also that of the request.
-    tokio::spawn(async move { drop(connection.await) });
+    tokio::spawn(async move { drop(connection.with_upgrades().await) });
     // RFC 9112 3.2: every request has a Host.
+    let is_upgrade = path.starts_with("/measure");
     let request = Request::builder().method(method).uri(path).header("host", "longhaul").body(Content::default());
-    let request = request.map_err(|err| NoAnswer::Failed(err.to_string()))?;
-    let answer = sender.send_request(request).await.map_err(|err| not_sent(socket, &err))?;
+    let mut request = request.map_err(|err| NoAnswer::Failed(err.to_string()))?;
+    if is_upgrade {
+        request.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        request.headers_mut().insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
+    }
+    let mut answer = sender.send_request(request).await.map_err(|err| not_sent(socket, &err))?;
+    let upgrade = upgrade::on(&mut answer);
     let (head, body) = answer.into_parts();
-    Ok(Incomplete { socket: socket.into(), status: head.status, body, _sender: sender })
+    Ok(Incomplete { socket: socket.into(), status: head.status, body, upgrade, _sender: sender })
 }
 
 impl Incomplete {

@@ -196,18 +196,20 @@ async fn carry(stream: impl Stream, source: Arc<Source>, listener: Listener, bus
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
     let ended = match listener {
         // Only trusted users come through it, and a command may take long.
-        Listener::Control => connection.await,
-        Listener::Http => match timeout(LIFETIME, connection.as_mut()).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                connection.as_mut().graceful_shutdown();
-                let end = Instant::now() + HEAD_TIMEOUT;
-                timeout_at(end, connection).await.unwrap_or(Ok(()))
+        Listener::Control => connection.with_upgrades().await,
+        Listener::Http => {
+            let mut connection = pin!(connection);
+            match timeout(LIFETIME, connection.as_mut()).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    connection.as_mut().graceful_shutdown();
+                    let end = Instant::now() + HEAD_TIMEOUT;
+                    timeout_at(end, connection).await.unwrap_or(Ok(()))
+                }
             }
-        },
+        }
     };
     // A browser keeps a connection for a next request that may never come.
     let is_silent = |err: &hyper::Error| err.is_timeout() && !was_asked.load(Relaxed);

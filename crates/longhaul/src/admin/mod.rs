@@ -6,6 +6,7 @@
 //!   socket       the file of the control socket
 //! connections  accepts, limits and closes connections
 //! api          the routes: path, effect, function
+//!   measure      the connections of a measurement through a tunnel
 //!   host         the names by which the HTTP listener may be asked
 //!   documents    the long documents, which a second thread writes
 //!   answer       an answer and its body
@@ -41,6 +42,7 @@ mod host;
 mod look;
 #[cfg(test)]
 mod manual_tests;
+mod measure;
 mod metrics;
 mod page;
 mod server;

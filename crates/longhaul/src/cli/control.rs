@@ -1,10 +1,12 @@
-//! Requests to a running daemon, and the flags that say which one: `longhaul reload`, `drain` and `kill`.
+//! Requests to a running daemon, and the flags that say which one: `longhaul reload`, `drain`, `kill` and `path --tunnel`.
 
 use super::{complain, print};
 use clap::Args;
 use longhaul::admin::client::{self, Ask, NoAnswer};
 use longhaul::admin::{DrainProgress, default_path};
 use longhaul_config::{DEFAULT_PATH, Refused};
+use longhaul_doctor::Measure;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::runtime::{Builder, Runtime};
@@ -24,6 +26,15 @@ pub(super) struct Target {
     /// instance with dashes for colons: /run/longhaul/6000-10.20.20.20-6000.sock.
     #[arg(long, value_name = "SOCKET", conflicts_with = "config")]
     admin: Option<PathBuf>,
+}
+
+/// The flags of `longhaul path`.
+#[derive(Args)]
+pub(super) struct PathFlags {
+    #[command(flatten)]
+    measure: Measure,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// The flags of `longhaul drain`.
@@ -46,6 +57,17 @@ pub(super) struct KillFlags {
     /// Numbers begin again with 1 when the daemon starts again.
     #[arg(value_name = "FLOW", required = true, value_parser = number)]
     flows: Vec<u64>,
+}
+
+/// Measures a path. With --tunnel, the daemon makes the connections.
+pub(super) fn path(flags: PathFlags) -> ExitCode {
+    let PathFlags { measure, target } = flags;
+    if target.is_named() && measure.tunnel().is_none() {
+        return complain(&[
+            "error: -c and --admin name the daemon of --tunnel NAME; write --tunnel, or leave them out",
+        ]);
+    }
+    measure.run(|tunnel| target.measure(tunnel))
 }
 
 /// Lets the daemon read its file again, and prints the outcome.
@@ -130,6 +152,25 @@ impl Target {
     /// There is no answer, or not the one that was asked for.
     pub(super) fn ask(&self, what: Ask) -> Result<Vec<u8>, NoAnswer> {
         ask(&self.socket()?, what)
+    }
+
+    /// Asks the daemon for the connections of a measurement through `tunnel`. Returns the connection on which it gives them.
+    ///
+    /// # Errors
+    /// There is no daemon, or it begins no measurement. The text says why, and what to do.
+    pub(super) fn measure(&self, tunnel: &str) -> Result<UnixStream, String> {
+        let asked = self.socket().and_then(|socket| runtime()?.block_on(client::measure(&socket, tunnel)));
+        asked.map_err(|err| match err {
+            NoAnswer::NoDaemon(_) => {
+                format!("{err}: start it (`longhaul run`), or name its control socket with --admin SOCKET")
+            }
+            err => err.to_string(),
+        })
+    }
+
+    /// Whether a flag names the daemon.
+    pub(super) fn is_named(&self) -> bool {
+        self.config.is_some() || self.admin.is_some()
     }
 
     /// Drains the daemon, and waits until no flow is left. Calls `say` with the progress.

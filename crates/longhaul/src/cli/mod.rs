@@ -110,11 +110,14 @@ enum Command {
     /// directions: one connection, several, and with other congestion controls. Prints what limits one connection, the rate without
     /// that limit, and the round trip, rate, loss and MTU of the path.
     ///
+    /// --tunnel measures between the two relays of a tunnel, beside its flows: the running daemon makes the connections. Only root and the
+    /// user of the daemon may ask it.
+    ///
     /// With the defaults it sends for 40 s at most, as fast as the path allows: other traffic notices. --limit, --seconds and
     /// --max-bytes bound it. --compare compares two saved results. Exit codes: 0 the path was measured; 1 it was not, or only a part;
     /// 2 wrong usage.
-    Path(Box<longhaul_doctor::Measure>),
-    /// Answer `longhaul path` on a host without tunnels
+    Path(Box<control::PathFlags>),
+    /// Answer `longhaul path` and `verify` on a host without tunnels
     ///
     /// Runs until a signal ends it. One client measures at a time; a second one is told to wait. It needs no configuration and no
     /// rights. A relay answers measurements itself: see `[probe] measure_from`.
@@ -180,7 +183,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Drain(flags) => control::drain(&flags),
         Command::Kill(flags) => control::kill(&flags),
         Command::Verify(flags) => verify::verify(&flags, logs),
-        Command::Path(path) => path.run(),
+        Command::Path(flags) => control::path(*flags),
         Command::Responder(responder) => responder.run(),
         Command::Advise(advise) => advise.run(),
         Command::Audit(audit) => audit.run(),

@@ -152,6 +152,10 @@ impl Daemon {
         match command {
             Command::Status(reply) => drop(reply.send(self.state())),
             Command::Kill(number, reply) => drop(reply.send(self.relay.kill(number))),
+            Command::Measure(tunnel, reply) => drop(reply.send(match self.phase() {
+                Phase::Serving => self.relay.measure(&tunnel),
+                phase => Err(format!("the daemon is {}, so it begins no measurement", phase.text())),
+            })),
             Command::Report(reply) => {
                 self.relay.report();
                 let _ = reply.send(());

@@ -8,7 +8,7 @@ use longhaul_core::wire::probe::{self, LENGTH};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -53,24 +53,24 @@ fn path(address: SocketAddr, flags: &[&str]) -> Command {
 }
 
 /// Returns the document of `longhaul path`, after it has ended well.
-fn document(output: &Output) -> Value {
+pub(super) fn document(output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn stderr(output: &Output) -> String {
+pub(super) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Returns what `longhaul path` says when it fails.
-fn refused(output: &Output) -> String {
+pub(super) fn refused(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(output));
     assert_eq!(stdout(output), "");
     stderr(output)
 }
 
 /// A folder with a key.
-fn key(bytes: &[u8]) -> (TempDir, PathBuf) {
+pub(super) fn key(bytes: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     fs::write(&file, bytes).unwrap();
@@ -78,7 +78,7 @@ fn key(bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, file)
 }
 
-fn name(file: &Path) -> &str {
+pub(super) fn name(file: &Path) -> &str {
     file.to_str().unwrap()
 }
 
@@ -205,6 +205,36 @@ fn whoever_is_no_longhaul_is_named() {
     });
     let notes = document(&path(older, &[]).output().unwrap())["notes"].to_string();
     assert!(notes.contains("longhaul 0.0.9") && notes.contains("too old to measure"), "{notes}");
+}
+
+#[test]
+fn a_responder_answers_a_probe_through_a_tunnel() {
+    let (_folder, right) = key(b"0123456789abcdef");
+    for flags in [vec![], vec!["--key-file", name(&right)]] {
+        let responder = Responder::start(&flags);
+        let near = Watched::start_to(&[responder.address], "verify_hops = 1");
+        let verified = near.command(&[&["verify", "--json"], &flags[..]].concat());
+        assert_eq!(verified.status.code(), Some(0), "{}", stdout(&verified));
+    }
+    let responder = Responder::start(&["--key-file", name(&right)]);
+    let near = Watched::start_to(&[responder.address], "verify_hops = 1");
+    let verified = near.command(&["verify"]);
+    assert!(verified.status.code() != Some(0) && stdout(&verified).contains("key"), "{}", stdout(&verified));
+}
+
+/// It is closed at once, although the rest of a preface might come.
+#[test]
+fn a_part_of_a_preface_and_fin_end_a_connection_to_a_responder() {
+    let responder = Responder::start(&[]);
+    let mut client = TcpStream::connect(responder.address).unwrap();
+    client.write_all(&probe::MAGIC[..10]).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
+    assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
+    let stat = fs::read_to_string(format!("/proc/{}/stat", responder.process.0.id())).unwrap();
+    // proc_pid_stat(5): utime and stime, in ticks of 10 ms.
+    let ticks: Vec<i64> = stat.rsplit(')').next().unwrap().split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(ticks[10] + ticks[11] < 50, "{stat}");
 }
 
 /// Connections that say nothing, or garbage, keep nobody out and cost no thread.

@@ -3,5 +3,6 @@
 mod key;
 mod measure;
 mod segments;
+mod through;
 pub(crate) mod verified;
 pub(crate) mod verify;
