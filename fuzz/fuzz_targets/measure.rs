@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         match ask {
             Ask::Run(run) => drop(run.is_valid()),
             Ask::Train(train) => drop((train.is_valid(), train.bytes())),
-            Ask::Proof(proof) => drop(unhex(&proof)),
+            Ask::Proof(proof) => drop(unhex::<32>(&proof)),
             Ask::Echo(_) | Ask::Arrived(_) => {}
         }
     }
