@@ -80,6 +80,6 @@ pub struct Begun {
     pub congestion: Vec<String>,
     /// Its largest buffers.
     pub buffers: Buffers,
-    /// What differs from the tunnel's flows, and why the limit is none.
+    /// Notes for the reader of the result: how the connections differ from those of flows, and why there is no limit.
     pub notes: Vec<String>,
 }

@@ -318,7 +318,7 @@ const PART: f64 = 0.25;
 /// Gain from which on smaller segments are worth it.
 const WORTH: f64 = 1.5;
 /// Share of overtaken datagrams from which on a path reorders.
-const REORDERED: f64 = 0.005;
+pub const REORDERED: f64 = 0.005;
 /// Share of the time from which on a thread is busy, and a quota counts.
 const BUSY: f64 = 0.85;
 const THROTTLED: f64 = 0.1;

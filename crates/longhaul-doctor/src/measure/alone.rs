@@ -1,20 +1,20 @@
-//! What one end alone can measure, where nobody answers measuring sessions: the time of a connection, the MSS, the path MTU by echoes of
-//! ICMP, and against a server that takes every byte (discard, RFC 863) what a transfer up gets.
+//! Measures with one end alone, where nobody answers measuring sessions: the time of a connection, the MSS, and the path MTU by echoes of
+//! ICMP. If the server takes every byte (discard, RFC 863), it also measures a transfer up.
 
 use super::course::{Limits, chosen_mss};
-use super::ladder::{in_tries, largest, steps};
+use super::ladder::{in_tries, largest, receive, steps};
 use super::measured::Measured;
 use super::session::Outcome;
 use super::way::Way;
 use crate::say::note;
 use longhaul_measure::bulk;
 use longhaul_measure::datagram::patience;
-use longhaul_measure::message::{Buffers, Direction, MAX_RUN_SECONDS, Run};
-use longhaul_sys::{poll, sockopt};
+use longhaul_measure::message::{Buffers, Direction, Run};
+use longhaul_sys::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
-use std::io::{self, ErrorKind, Read};
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -70,14 +70,16 @@ fn climb(measured: &mut Measured, address: SocketAddr, rtt: Duration) {
             let up = Direction::Up as usize;
             measured.ladder.path_mtu[up] = largest(&steps);
             measured.ladder.steps[up] = steps;
+            if measured.ladder.path_mtu[up].is_none() {
+                measured.notes.push("the path MTU is not known: no echo of ICMP came back".into());
+            }
         }
         Err(err) => {
-            let why = format!("no echoes of ICMP: {err}; run it as root, or see net.ipv4.ping_group_range in icmp(7)");
+            let why = format!(
+                "the path MTU is not known: no echoes of ICMP: {err}; run it as root, or see net.ipv4.ping_group_range in icmp(7)"
+            );
             measured.notes.push(why);
         }
-    }
-    if measured.ladder.path_mtu == [None, None] {
-        measured.notes.push("the path MTU is not known: no echo of ICMP came back".into());
     }
 }
 
@@ -86,7 +88,7 @@ fn fill(way: &Way, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
     let run = Run {
         number: 1,
         connections: 1,
-        seconds: limits.time.as_secs_f64().min(FILL_SECONDS).min(MAX_RUN_SECONDS),
+        seconds: limits.time.as_secs_f64().min(FILL_SECONDS),
         max_bytes: limits.bytes.0,
         max_rate: limits.rate.map(|rate| (rate.0 / 8).max(1)),
         ..Run::default()
@@ -101,7 +103,7 @@ fn fill(way: &Way, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
 
 /// A socket for echoes of ICMP with DF: one of icmp(7) for every user, or else one of raw(7), which needs CAP_NET_RAW.
 struct Echoes {
-    socket: Socket,
+    socket: UdpSocket,
     is_ipv4: bool,
     is_raw: bool,
     /// Time in which an answer comes.
@@ -120,7 +122,8 @@ impl Echoes {
         socket.set_nonblocking(true)?;
         sockopt::set_do_not_fragment(socket.as_fd(), true).map_err(io::Error::other)?;
         socket.connect(&SocketAddr::new(to.ip(), 0).into())?;
-        Ok(Echoes { socket, is_ipv4: to.is_ipv4(), is_raw, patience: patience(rtt), number: 0 })
+        // A socket of ICMP sends and receives as one of UDP.
+        Ok(Echoes { socket: socket.into(), is_ipv4: to.is_ipv4(), is_raw, patience: patience(rtt), number: 0 })
     }
 
     /// Returns which of `sizes`, in bytes of the IP packet, have an answer.
@@ -143,19 +146,7 @@ impl Echoes {
         let mut passed = BTreeSet::new();
         let (mut buffer, deadline) = (vec![0; 65_536], Instant::now() + self.patience);
         while passed.len() < sizes.len() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let got = match { &self.socket }.read(&mut buffer) {
-                Ok(got) => got,
-                Err(err) if err.kind() == ErrorKind::WouldBlock => {
-                    poll::readable(&[self.socket.as_fd()], left)?;
-                    continue;
-                }
-                // An error of ICMP about one of them.
-                Err(_) => continue,
-            };
+            let Some(got) = receive(&self.socket, &mut buffer, deadline)? else { break };
             // A raw socket gets the header of IPv4, too.
             let header = if self.is_raw && self.is_ipv4 { usize::from(buffer[0] & 15) * 4 } else { 0 };
             let Some(&[kind, 0, _, _, a, b, c, d]) = buffer[..got].get(header..).and_then(|rest| rest.first_chunk())

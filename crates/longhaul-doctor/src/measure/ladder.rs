@@ -134,18 +134,7 @@ impl Datagrams {
         let mut passed = BTreeSet::new();
         let (mut buffer, deadline) = (vec![0; 65_536], Instant::now() + self.patience);
         while passed.len() < sizes.len() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let got = match self.socket.recv(&mut buffer) {
-                Ok(got) => got,
-                Err(err) if err.kind() == ErrorKind::WouldBlock => {
-                    poll::readable(&[self.socket.as_fd()], left)?;
-                    continue;
-                }
-                Err(_) => continue,
-            };
+            let Some(got) = receive(&self.socket, &mut buffer, deadline)? else { break };
             let Some(answer) = Datagram::parse(&buffer[..got]).filter(|answer| answer.nonce == self.nonce) else {
                 continue;
             };
@@ -157,6 +146,25 @@ impl Datagrams {
             }
         }
         Ok(passed)
+    }
+}
+
+/// Receives the next datagram on `socket`, which is O_NONBLOCK. Returns its length; `None`: none comes until `deadline`.
+///
+/// # Errors
+/// poll(2) fails.
+pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8], deadline: Instant) -> io::Result<Option<usize>> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        match socket.recv(buffer) {
+            Ok(got) => return Ok(Some(got)),
+            Err(err) if err.kind() == ErrorKind::WouldBlock => drop(poll::readable(&[socket.as_fd()], left)?),
+            // One of ICMP, about a datagram that was sent before.
+            Err(_) => {}
+        }
     }
 }
 

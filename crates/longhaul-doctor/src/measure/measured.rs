@@ -5,7 +5,7 @@ use super::session::{Echoed, Outcome};
 use super::trains::Line;
 use longhaul_core::path::diagnosis::{Facts, Finding, Kind, Looks, Watch};
 use longhaul_core::path::laws::{LossResponse, bandwidth_delay, window_rate};
-use longhaul_core::path::measured::{Run, Way};
+use longhaul_core::path::measured::{REORDERED, Run, Way};
 use longhaul_measure::look::Look;
 use longhaul_measure::message::{Buffers, Direction, Ran};
 use longhaul_units::{Bytes, Rate};
@@ -393,8 +393,6 @@ fn steady(looks: &[Look]) -> &[Look] {
     &looks[from..]
 }
 
-/// Share of overtaken datagrams from which on a path reorders.
-const REORDERED: f64 = 0.005;
 /// Least change of one-way times that tells which way has a queue, in seconds.
 const LEAST_CHANGE: f64 = 5e-4;
 /// Bytes that may have arrived at this host, and been acknowledged, before a program had read them at the end of a run.

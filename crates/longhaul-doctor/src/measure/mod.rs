@@ -8,7 +8,7 @@
 //! - `words`, `values`: what it says in words, and its figures;
 //! - `document`: the result as it was saved;
 //! - `json`: the result for programs;
-//! - `alone`: what one end alone can measure;
+//! - `alone`: a measurement with one end alone;
 //! - `course`: the steps of a measurement;
 //! - `measured`: what they have shown, and what follows from it;
 //! - `trains`: the rate of the line by datagrams;
@@ -219,18 +219,14 @@ impl Measure {
         key: Option<&Key>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Measured, NoSession> {
+        let rate = way.through().map_or(self.limit, |through| through.begun.limit.map(Rate));
+        let limits = Limits { time: self.seconds, bytes: self.max_bytes, rate, has_only_default: self.rfc6349 };
         match Session::open(way, key, stop) {
             Ok(session) => {
-                let rate = way.through().map_or(self.limit, |through| through.begun.limit.map(Rate));
                 self.announce(way.address(), rate);
-                let (time, bytes, has_only_default) = (self.seconds, self.max_bytes, self.rfc6349);
-                Ok(Course::new(session, to, Limits { time, bytes, rate, has_only_default }, stop).run())
+                Ok(Course::new(session, to, limits, stop).run())
             }
-            Err(NoSession::OneSided { why, connect }) => {
-                let limits =
-                    Limits { time: self.seconds, bytes: self.max_bytes, rate: self.limit, has_only_default: false };
-                Ok(alone::measure(to, way, (why, connect), &limits, stop))
-            }
+            Err(NoSession::OneSided { why, connect }) => Ok(alone::measure(to, way, (why, connect), &limits, stop)),
             Err(other) => Err(other),
         }
     }

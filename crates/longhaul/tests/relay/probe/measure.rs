@@ -288,7 +288,11 @@ fn older_report(preface: &probe::Preface) -> Report {
 
 /// Starts a slow measurement to `address`, and waits until its progress has a line that begins with `beginning`.
 fn measuring_to(address: SocketAddr, beginning: &str) -> (Child, BufReader<ChildStderr>) {
-    let mut command = path(address, &["--limit", "1Mbit/s"]);
+    begun(path(address, &["--limit", "1Mbit/s"]), beginning)
+}
+
+/// Starts the measurement `command`, and waits until its progress has a line that begins with `beginning`.
+pub(super) fn begun(mut command: Command, beginning: &str) -> (Child, BufReader<ChildStderr>) {
     let mut measuring = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(measuring.stderr.take().unwrap());
     let mut line = String::new();
@@ -300,7 +304,7 @@ fn measuring_to(address: SocketAddr, beginning: &str) -> (Child, BufReader<Child
 }
 
 /// Waits until `measuring` has ended. Returns its output and its document.
-fn ended(measuring: Child, mut stderr: BufReader<ChildStderr>) -> (Output, Value) {
+pub(super) fn ended(measuring: Child, mut stderr: BufReader<ChildStderr>) -> (Output, Value) {
     let rest = thread::spawn(move || drop(stderr.read_to_end(&mut Vec::new())));
     let output = measuring.wait_with_output().unwrap();
     rest.join().unwrap();

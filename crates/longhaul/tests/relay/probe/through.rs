@@ -1,12 +1,12 @@
 //! Tests `longhaul path --tunnel`: the near daemon gives the connections, and the far relay answers. Nothing here depends on a rate: a cap
 //! is checked by the bytes that pass, over a wide ratio.
 
-use super::measure::{document, key, name, refused, stderr};
+use super::measure::{begun, document, ended, key, name, refused, stderr};
 use crate::harness::*;
 use crate::probe::verified::final_host;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::io::BufReader;
+use std::process::{Child, ChildStderr, Command, Output};
 use std::thread;
 
 const PROBE: &str = "[probe]\nmeasure_from = [\"127.0.0.0/8\"]\n";
@@ -192,25 +192,14 @@ fn without_longhaul_at_the_next_hop_one_end_is_measured() {
     assert!(found["rate_mbps"]["up"].is_null() && found["tunnel"] == "one", "{found}");
 }
 
-/// Starts a slow measurement, and waits until its progress has a line that begins with `beginning`.
-fn measuring(near: &Watched, limit: &str, beginning: &str) -> (Child, BufReader<ChildStderr>) {
-    let mut command = path(near, &["--limit", limit]);
-    let mut measuring = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(measuring.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with(beginning) {
-        line.clear();
-        assert!(stderr.read_line(&mut line).unwrap() > 0);
-    }
-    (measuring, stderr)
+/// Starts a slow measurement, and waits until it has found the path MTU.
+fn measuring(near: &Watched, limit: &str) -> (Child, BufReader<ChildStderr>) {
+    begun(path(near, &["--limit", limit]), "path MTU")
 }
 
-/// Waits for its end. Returns why it ended before its time.
-fn ended(measuring: Child, mut stderr: BufReader<ChildStderr>) -> String {
-    let rest = thread::spawn(move || drop(stderr.read_to_end(&mut Vec::new())));
-    let output = measuring.wait_with_output().unwrap();
-    rest.join().unwrap();
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+/// Waits for the end of `measuring`. Returns why it ended before its time.
+fn why_ended(measuring: Child, stderr: BufReader<ChildStderr>) -> String {
+    let (output, found) = ended(measuring, stderr);
     assert_eq!((output.status.code(), &found["complete"]), (Some(1), &false.into()), "{found}");
     found["ended"].as_str().unwrap().into()
 }
@@ -219,27 +208,27 @@ fn ended(measuring: Child, mut stderr: BufReader<ChildStderr>) -> String {
 fn a_second_measurement_is_refused_by_name_and_a_reload_ends_the_first() {
     let far = far(PROBE, "");
     let mut near = near(&far, "");
-    let (first, its_stderr) = measuring(&near, "1Mbit/s", "path MTU");
+    let (first, its_stderr) = measuring(&near, "1Mbit/s");
     let said = refused(&measured(&near, &[]));
     assert!(said.contains("another `longhaul path` measures through tunnel `one` at the moment"), "{said}");
     // A reload without a change leaves it alone, one of the tunnel does not.
     near.reload("");
     near.reload("bandwidth = \"1Gbit/s\"");
-    assert_eq!(ended(first, its_stderr), "a reload has changed tunnel `one`");
+    assert_eq!(why_ended(first, its_stderr), "a reload has changed tunnel `one`");
 
-    let (second, its_stderr) = measuring(&near, "1Mbit/s", "path MTU");
+    let (second, its_stderr) = measuring(&near, "1Mbit/s");
     near.kill();
-    assert_eq!(ended(second, its_stderr), "the daemon has ended");
+    assert_eq!(why_ended(second, its_stderr), "the daemon has ended");
 }
 
 #[test]
 fn a_removed_tunnel_ends_its_measurement() {
     let far = far(PROBE, "");
     let near = near(&far, "");
-    let (first, its_stderr) = measuring(&near, "1Mbit/s", "path MTU");
+    let (first, its_stderr) = measuring(&near, "1Mbit/s");
     let text = near.text("", "").replace("name = \"one\"", "name = \"two\"");
     assert_eq!(near.daemon.reload(&text)["message"], "reloaded");
-    assert_eq!(ended(first, its_stderr), "a reload has removed tunnel `one`");
+    assert_eq!(why_ended(first, its_stderr), "a reload has removed tunnel `one`");
 }
 
 #[test]
@@ -249,10 +238,10 @@ fn a_measurement_takes_its_part_from_the_cap_of_the_flows_and_gives_it_back() {
     let _client = dial(&near.port);
     let cap = || near.status()["flows"][0]["dial"]["cap_bits_per_second"].as_f64().unwrap_or_default() / 1e6;
     wait_for_value("the whole cap", cap, |cap| (14.0..18.0).contains(cap));
-    let (first, its_stderr) = measuring(&near, "6Mbit/s", "path MTU");
+    let (first, its_stderr) = measuring(&near, "6Mbit/s");
     wait_for_value("the rest", cap, |cap| (9.0..11.0).contains(cap));
     Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
-    assert_eq!(ended(first, its_stderr), "interrupted");
+    assert_eq!(why_ended(first, its_stderr), "interrupted");
     near.daemon.relay.wait_log("the measurement through the tunnel has ended");
     wait_for_value("the whole cap", cap, |cap| (14.0..18.0).contains(cap));
     assert_eq!(document(&measured(&near, &[]))["complete"], true);
