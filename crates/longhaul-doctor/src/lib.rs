@@ -9,6 +9,7 @@
 //! measure   a subcommand
 //! responder a subcommand
 //! page      one HTML file, with its style and its charts
+//! first     what lifts the first limit of a measured path
 //! predict   the rates of a path with hosts as they are, with tuned hosts, and with a relay
 //! path      the flags of a path, and the file of a measured one
 //! show      numbers and sentences for people
@@ -19,6 +20,7 @@
 
 mod advise;
 mod audit;
+mod first;
 #[cfg(test)]
 mod hosts_manual;
 mod measure;

@@ -189,3 +189,30 @@ fn a_large_paste_takes_little_memory() {
     assert_eq!(code(&output), 0, "{}", error(&output));
     assert!(kilobytes < 30 << 10, "{kilobytes} kB");
 }
+
+/// What lifts the first finding of a measured path stands first in each command that takes it.
+#[test]
+fn every_command_begins_with_what_lifts_the_first_finding() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../longhaul-doctor/tests/page/path.json");
+    let path = path.to_str().unwrap();
+    let (_pasted, pasted) =
+        folder(&[("host.txt", b"net.ipv4.tcp_wmem = 4096 16384 65536\nnet.ipv4.tcp_rmem = 4096 131072 131072\n")]);
+    let said = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let output = command.args(words).args(["--from", path]).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(code(&output), 0, "{words:?}: {}", error(&output));
+        text(&output).replace('#', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let first = "First: Raise the receive buffer of the far host, 10.20.20.10, and nothing else at first. A relay at each site lifts it \
+        without a change on the hosts.";
+    for words in [&["advise"][..], &["audit", &pasted], &["tune", "--dry-run"], &["lab", "init"]] {
+        assert!(said(words).contains(first), "{words:?}: {}", said(words));
+    }
+    for words in [&["advise", "--json"][..], &["audit", "--json", &pasted]] {
+        let document: Value = serde_json::from_str(&said(words)).unwrap();
+        assert_eq!([&document["first"]["kind"], &document["first"]["host"]], ["receiver-window", "far"]);
+    }
+    // The send buffer of this paste costs more, but it was not the limit that was measured.
+    let document: Value = serde_json::from_str(&said(&["audit", "--json", &pasted])).unwrap();
+    assert_eq!(document["hosts"][0]["findings"][0]["setting"], "net.ipv4.tcp_rmem");
+}

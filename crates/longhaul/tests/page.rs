@@ -148,6 +148,38 @@ fn a_browser_shows_the_comparison() {
     paints(folder);
 }
 
+/// A saved result and one of the lab are enough for the page: nothing is measured.
+#[test]
+fn a_browser_shows_the_result_of_the_lab() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::copy("../longhaul-doctor/tests/page/path.json", folder.join("path.json")).unwrap();
+    let run = |carrier: &str, speed: f64| {
+        format!(r#"{{"carrier": "{carrier}", "what": "one connection", "rtt_ms": 63.1, "measured_MBps": {speed}}}"#)
+    };
+    let runs = format!("{}, {}", run("direct", 4.1), run("longhaul", 29.0));
+    let lab = format!(r#"{{"scenario": "mine", "kernel": "6.18.5", "cpus": 2, "runs": [{runs}]}}"#);
+    fs::write(folder.join("lab.json"), lab).unwrap();
+    let page = |more: &[&str]| longhaul(folder, &[&["path", "--from", "path.json"], more].concat());
+    let written = page(&["--lab", "lab.json", "--html", "page.html"]);
+    assert!(written.status.success() && written.stderr.is_empty(), "{}", String::from_utf8_lossy(&written.stderr));
+    for (words, why) in [
+        (&["--lab", "lab.json"][..], "--html <FILE>"),
+        (&["--lab", "path.json", "--html", "page.html"], "--lab: path.json: it is no report of the lab"),
+        (&["--lab", "none.json", "--html", "page.html"], "--lab: none.json: No such file"),
+    ] {
+        let refused = page(words);
+        let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && stderr.contains(why), "{stderr}");
+    }
+
+    let Some(dom) = chromium(folder, &["--dump-dom"]) else { return };
+    let text = String::from_utf8_lossy(&dom.stdout).into_owned();
+    let expected = "This path, these hosts: direct 4.10, longhaul 29.0&nbsp;MB/s, measured in the lab.";
+    assert!(text.contains(expected), "{text}\n{}", String::from_utf8_lossy(&dom.stderr));
+    paints(folder);
+}
+
 #[test]
 fn advice_without_its_page_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

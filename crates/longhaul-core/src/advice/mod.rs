@@ -2,7 +2,8 @@
 //!
 //! - [`SYSTEMS`]: the operating systems, each with its window, its congestion control and its [`Setting`]s;
 //! - [`ENCAPSULATIONS`]: the encapsulations that a path may have, with the bytes of each;
-//! - [`APPLICATIONS`]: the programs that may have a window of their own.
+//! - [`APPLICATIONS`]: the programs that may have a window of their own;
+//! - [`Remedy`]: what lifts each limit of a measured path.
 //!
 //! A row that was not tried on such a host has `verified: false`, and every output says `unverified`. [`Goal`] is what a
 //! path needs; a setting's `want` turns it into a value.
@@ -10,6 +11,7 @@
 mod application;
 mod encapsulation;
 mod goal;
+mod remedy;
 mod setting;
 mod system;
 mod systems;
@@ -17,6 +19,7 @@ mod systems;
 pub use application::{APPLICATIONS, Application};
 pub use encapsulation::{ENCAPSULATIONS, Encapsulation};
 pub use goal::Goal;
+pub use remedy::{End, Remedy};
 pub use setting::{Effect, Elsewhere, Fill, Fit, Setting};
 pub use system::{EVERY_HOST, System};
 pub use systems::{LINUX, SYSTEMS};

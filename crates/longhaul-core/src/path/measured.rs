@@ -5,6 +5,7 @@
 //! window. So the rate without the limit is measured, not computed.
 
 use super::diagnosis::{Facts, Finding, Kind};
+use super::laws::{LossResponse, loss_rate};
 use longhaul_units::Rate;
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub struct Way {
     pub uncut: Option<u32>,
     /// Share of the datagrams that others overtook, between 0 and 1.
     pub overtaken: f64,
+    /// Share of the segments of single connections that were lost by chance, between 0 and 1, if it is more than a few segments.
+    pub loss: Option<f64>,
     /// Whether a train above the rate of `line` passed at first, and then lost what exceeds it.
     pub is_policed: bool,
     /// Rate of payload that the line carries, as trains of datagrams have shown it.
@@ -147,16 +150,36 @@ impl Way {
             Kind::Application => Kind::Cpu,
             other => other,
         };
-        Finding { kind, leg: None, ..finding }
+        let advice = match (kind, self.is_from_here) {
+            (Kind::ReceiverWindow, true) => "Raise the receive buffer of the far host, or put a relay beside it.",
+            (Kind::ReceiverWindow, false) => "Raise the receive buffer of this host, or put a relay beside it.",
+            (Kind::OwnSendBuffer, _) => "Raise the send buffer of this host, or put a relay beside it.",
+            (Kind::PeerSendBuffer, _) => "Raise the send buffer of the far host, or put a relay beside it.",
+            (Kind::RandomLoss, true) => "Give this host BBR (congestion = \"bbr\" on a relay).",
+            (Kind::RandomLoss, false) => "Give the far host BBR (congestion = \"bbr\" on a relay).",
+            (Kind::MtuBlackHole, _) => BLACK_HOLE,
+            (Kind::Cpu, _) => MORE_CPU,
+            _ => finding.advice,
+        };
+        Finding { kind, leg: None, advice, ..finding }
     }
 
     /// Returns `finding`, that of the run `of`, with the rate without that limit, and what limits that rate.
     fn with_what_if(&self, finding: Finding, of: &Run) -> Finding {
         let (what_if, then) = match finding.kind {
-            Kind::LinkRate | Kind::Stalled | Kind::Policer | Kind::CongestedQueue => return finding,
-            // What lifts a window or a buffer was not tried: the line and the other buffers are known.
-            Kind::ReceiverWindow | Kind::OwnSendBuffer | Kind::PeerSendBuffer => self.without_buffer(&finding),
-            _ => self.of_best_run(of),
+            Kind::LinkRate | Kind::Stalled | Kind::CongestedQueue => return finding,
+            // A sender that keeps below the policer's rate loses nothing.
+            Kind::Policer => (self.line.map(|line| Rate((line.0 as f64 * BELOW_POLICER) as u64)), Some(Kind::Cap)),
+            // What lifts these was not tried: the line and the other buffers are known.
+            Kind::ReceiverWindow | Kind::OwnSendBuffer | Kind::PeerSendBuffer | Kind::Cpu => {
+                self.least_other(finding.kind)
+            }
+            // Another congestion control, or smaller segments, of one connection. Several also lift a window.
+            Kind::RandomLoss | Kind::Reordering => self.of_best_run(of, |run| run.connections == 1),
+            Kind::MtuBlackHole | Kind::Fragmentation => {
+                self.of_best_run(of, |run| self.smaller.as_ref().is_some_and(|smaller| smaller == run))
+            }
+            _ => self.of_best_run(of, |_| true),
         };
         match what_if.filter(|what_if| !is_near(of.rate, *what_if)) {
             Some(_) => Finding { what_if, then, ..finding },
@@ -164,17 +187,24 @@ impl Way {
         }
     }
 
-    /// Returns the least of the line's rate and of what the other limits allow.
-    fn without_buffer(&self, finding: &Finding) -> (Option<Rate>, Option<Kind>) {
-        let law = finding.what_if.zip(finding.then).filter(|(_, kind)| *kind == Kind::RandomLoss);
+    /// Returns the least of the line's rate and of what the limits other than `kind` allow.
+    fn least_other(&self, kind: Kind) -> (Option<Rate>, Option<Kind>) {
+        let law = self.loss_law().map(|law| (law, Kind::RandomLoss));
         let line = self.line.map(|line| (line, Kind::LinkRate));
-        let others = self.ceilings.iter().copied().filter(|(_, kind)| *kind != finding.kind);
+        let others = self.ceilings.iter().copied().filter(|(_, other)| *other != kind);
         others.chain(law).chain(line).min_by_key(|(rate, _)| *rate).unzip()
     }
 
-    /// Returns the rate of the best run beside `of`, and what limited it.
-    fn of_best_run(&self, of: &Run) -> (Option<Rate>, Option<Kind>) {
-        let Some(best) = self.all().filter(|run| run.rate > of.rate).max_by_key(|run| run.rate) else {
+    /// Returns the rate that the loss leaves to the first run's congestion control.
+    fn loss_law(&self) -> Option<Rate> {
+        let first = self.runs.first()?;
+        loss_rate(LossResponse::of(&first.congestion)?, first.mss, self.min_rtt, self.loss?)
+    }
+
+    /// Returns the rate of the best run that `counts` beside `of`, and what limited it.
+    fn of_best_run(&self, of: &Run, counts: impl Fn(&Run) -> bool) -> (Option<Rate>, Option<Kind>) {
+        let others = self.all().filter(|run| run.rate > of.rate && counts(run));
+        let Some(best) = others.max_by_key(|run| run.rate) else {
             return (None, None);
         };
         let of_best = best.facts.as_ref().map(|facts| self.with_sides(facts.finding()).kind);
@@ -205,7 +235,7 @@ const RULES: &[Rule] = &[
                 first.mss
             )
         },
-        advice: "Let the path send ICMP \"fragmentation needed\", or set `mss` on both relays or hosts to what fits (longhaul advise).",
+        advice: BLACK_HOLE,
     },
     Rule {
         kind: Kind::Fragmentation,
@@ -256,7 +286,7 @@ const RULES: &[Rule] = &[
             true => format!("a CPU quota held back one end for {:.0} % of the time", first.throttled * 100.0),
             false => format!("a thread of one end computed for {:.0} % of the time", first.cpu * 100.0),
         },
-        advice: "Give the host of that end more CPU, or raise its quota.",
+        advice: MORE_CPU,
     },
     Rule {
         kind: Kind::CongestedQueue,
@@ -311,6 +341,11 @@ const RULES: &[Rule] = &[
     },
 ];
 
+const BLACK_HOLE: &str = "Let the path send ICMP \"fragmentation needed\", or set `mss` on a relay or a host to what fits (longhaul advise --from).";
+const MORE_CPU: &str = "Give the host of that end more CPU, or raise its quota.";
+
+/// Part of a policer's rate at which a sender loses nothing.
+pub const BELOW_POLICER: f64 = 0.95;
 /// Part of the best rate from which on a rate is about the same.
 const NEAR: f64 = 0.9;
 /// Part of a policer's rate from which on it limits a connection: its losses keep one with CUBIC or Reno far below.
@@ -329,7 +364,6 @@ const QUEUED: f64 = 0.1;
 #[cfg(test)]
 mod tests {
     use super::super::diagnosis::Sink;
-    use super::super::laws::LossResponse;
     use super::super::limit::Limit;
     use super::*;
 

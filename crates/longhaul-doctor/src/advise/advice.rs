@@ -2,6 +2,7 @@
 
 use super::profile::Profile;
 use super::relays::{self, Addresses, RelayFiles};
+use crate::first::First;
 use crate::path::{Limited, Path};
 use crate::predict::{Hosts, Limit, Prediction};
 use crate::show::speed;
@@ -32,6 +33,8 @@ pub(super) struct Question {
 #[derive(Debug)]
 pub(super) struct Advice {
     pub(super) question: Question,
+    /// The change that lifts the measured limit; `None` if none was measured.
+    pub(super) first: Option<First>,
     /// The hosts as they are.
     pub(super) hosts: Hosts,
     /// The hosts with the window to set.
@@ -90,6 +93,8 @@ pub(super) struct SettingChange {
     pub(super) set_now: String,
     pub(super) set_permanent: String,
     pub(super) undo: String,
+    /// Whether it lifts the measured limit.
+    pub(super) is_first: bool,
 }
 
 impl Advice {
@@ -124,9 +129,11 @@ impl Advice {
             row(What::RelayAndTuned, tuned.with_relay(&path)),
             row(What::Connections, hosts.alone(&path, question.connections.map_or(connections, u64::from))),
         ];
-        let systems = question.os.iter().map(|system| Typed::new(system, &path, question.window)).collect();
-        let relays = relays::files(&path, &question.addresses)?;
-        Ok(Advice { hosts, tuned, window_from, window, rows, connections, systems, relays, question })
+        let systems = question.os.iter().map(|system| Typed::new(system, &question)).collect();
+        let cap = question.limited.as_ref().and_then(|limited| limited.cap(&path));
+        let relays = relays::files(&path, cap, &question.addresses)?;
+        let first = question.limited.as_ref().and_then(|limited| limited.first(&path));
+        Ok(Advice { first, hosts, tuned, window_from, window, rows, connections, systems, relays, question })
     }
 
     /// Returns the row of `what`.
@@ -169,6 +176,7 @@ impl Advice {
     /// Returns the sentences that say whether a relay is needed, and what else would help.
     pub(super) fn verdict(&self) -> Vec<String> {
         let sentences = [
+            self.first_verdict(),
             Some(self.relay_verdict()),
             self.tuning_verdict(),
             self.ibm_advice(),
@@ -177,6 +185,15 @@ impl Advice {
             self.loss_verdict(),
         ];
         sentences.into_iter().flatten().collect()
+    }
+
+    /// Returns the sentence on systems without a setting that lifts the measured limit.
+    fn first_verdict(&self) -> Option<String> {
+        self.first.as_ref().filter(|first| first.host.is_some())?;
+        let without = self.systems.iter().filter(|typed| !typed.settings.iter().any(|change| change.is_first));
+        let names: Vec<&str> = without.map(|typed| typed.system.title).collect();
+        (!names.is_empty())
+            .then(|| format!("Of {} no setting is known here that lifts the measured limit.", names.join(" and ")))
     }
 
     /// Returns the sentence on IBM's own advice for AIX: windows of 1 MiB, without a relay.
@@ -285,24 +302,29 @@ impl PredictionRow {
 }
 
 impl Typed {
-    /// Returns the changes on hosts of `system`, which have the window `present` if one was given.
-    fn new(system: &'static System, path: &Path, present: Option<Bytes>) -> Typed {
+    /// Returns the changes on hosts of `system`, first those that lift the measured limit.
+    fn new(system: &'static System, question: &Question) -> Typed {
+        let (path, present) = (&question.path, question.window);
         let goal = path.goal(system);
         let suffices = present.is_some_and(|present| present >= goal.window);
         let is_small = present.is_some_and(|present| present < system.default_window);
+        let lifts =
+            |setting| question.limited.as_ref().is_some_and(|limited| limited.is_lifted_by(setting, system, path));
         let changes = system.settings.iter().filter_map(|setting| {
-            let is_of_window = WINDOW_EFFECTS.contains(&setting.effect);
-            if is_of_window && suffices {
+            let (is_of_window, is_first) = (WINDOW_EFFECTS.contains(&setting.effect), lifts(setting));
+            if is_of_window && suffices && !is_first {
                 return None;
             }
-            // Without scaling the rest is in vain, so it is made certain where some hosts lack it. A window below the default
-            // shows that some value is not the default.
+            // Without scaling the rest is in vain, so it is made certain where some hosts lack it. A window below the default, or a
+            // limit that was measured, shows that some value is not the default.
             let is_doubtful = setting.effect == Effect::Scaling && !setting.other_defaults.is_empty();
-            let certain = (setting.want)(&goal).filter(|_| is_doubtful || is_of_window && is_small);
+            let certain = (setting.want)(&goal).filter(|_| is_first || is_doubtful || is_of_window && is_small);
             let value = setting.change(setting.default, &goal).or(certain)?;
-            Some(SettingChange::new(system, setting, value))
+            Some(SettingChange { is_first, ..SettingChange::new(system, setting, value) })
         });
-        Typed { system, settings: changes.collect() }
+        let mut settings: Vec<SettingChange> = changes.collect();
+        settings.sort_by_key(|change| !change.is_first);
+        Typed { system, settings }
     }
 }
 
@@ -318,6 +340,7 @@ impl SettingChange {
             set_permanent: command(setting.set_permanent),
             undo: command(setting.undo),
             value,
+            is_first: false,
         }
     }
 }

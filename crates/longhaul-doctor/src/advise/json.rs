@@ -1,6 +1,7 @@
 //! The advice as a JSON document. Other programs rely on its fields: docs/advise.md lists them.
 
 use super::advice::{Advice, PredictionRow, SettingChange, Typed, host_mss};
+use crate::first::First;
 use crate::predict::{Limit, mbps};
 use longhaul_core::path::laws::window_scale;
 use serde::Serialize;
@@ -23,6 +24,8 @@ struct Document<'a> {
     mss: u32,
     mss_clamp: u32,
     connections: u64,
+    /// Null without a measured limit.
+    first: Option<&'a First>,
     /// The hosts as they are.
     hosts: HostsOf<'a>,
     rows: Vec<RowOf>,
@@ -84,6 +87,8 @@ struct SettingOf<'a> {
     caveat: &'static str,
     source: &'static str,
     verified: bool,
+    /// Whether it lifts the measured limit.
+    first: bool,
 }
 
 #[derive(Serialize)]
@@ -135,6 +140,7 @@ impl<'a> Document<'a> {
             mss: host_mss(path),
             mss_clamp: path.mss_clamp(),
             connections: advice.connections,
+            first: advice.first.as_ref(),
             hosts: HostsOf {
                 window_bytes: advice.hosts.window.0,
                 window_from: &advice.window_from,
@@ -193,6 +199,7 @@ impl<'a> SettingOf<'a> {
             caveat: change.setting.caveat,
             source: change.setting.source,
             verified: change.setting.verified,
+            first: change.is_first,
         }
     }
 }

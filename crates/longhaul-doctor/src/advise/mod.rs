@@ -19,7 +19,7 @@ use crate::path::{PathFlags, help, read_rtt, read_system, unknown};
 use crate::say;
 use advice::{Advice, Question};
 use clap::Args;
-use longhaul_core::advice::{APPLICATIONS, Application, SYSTEMS, System};
+use longhaul_core::advice::{APPLICATIONS, Application, LINUX, SYSTEMS, System};
 use longhaul_core::path::laws::MAX_WINDOW;
 use longhaul_units::Bytes;
 use profile::{PROFILES, Profile};
@@ -100,6 +100,8 @@ impl Advise {
         };
         let os = match self.profile {
             Some(profile) if self.os.is_empty() => profile.systems(),
+            // The hosts that measured have longhaul, and it runs on Linux.
+            None if self.os.is_empty() && self.window.is_none() && limited.is_some() => vec![&LINUX],
             _ => self.os.clone(),
         };
         Advice::new(Question {

@@ -40,6 +40,7 @@ impl Profile {
             loss: 0.0,
             mtu: self.mtu,
             encapsulation: Encapsulation::named(self.encapsulation),
+            is_ipv6: false,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::path::Path;
 use clap::Args;
 use longhaul_core::advice::{Goal, LINUX, Setting};
-use longhaul_units::Bytes;
+use longhaul_units::{Bytes, Rate};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -38,11 +38,11 @@ pub(super) struct RelayFiles {
     pub(super) sysctls: Vec<(&'static str, String)>,
 }
 
-/// Returns the configuration for `path`.
+/// Returns the configuration for `path`, where the relays send at most at the rate `cap`.
 ///
 /// # Errors
 /// An address cannot stand in a configuration file: the flag, and what `longhaul check` says of it.
-pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, String> {
+pub(super) fn files(path: &Path, cap: Option<Rate>, addresses: &Addresses) -> Result<RelayFiles, String> {
     let given = [&addresses.near_listen, &addresses.far_listen, &addresses.target];
     let [near, far, target] =
         [(0, NEAR_LISTEN), (1, FAR_LISTEN), (2, TARGET)].map(|(at, sample)| given[at].as_deref().unwrap_or(sample));
@@ -56,8 +56,9 @@ pub(super) fn files(path: &Path, addresses: &Addresses) -> Result<RelayFiles, St
         return Err(format!("--far-listen {far}: the near relay dials it, so write ADDR:PORT, such as {FAR_LISTEN}"));
     }
     let head = |site: &str| head(site, path, given.iter().all(|address| address.is_some()));
-    let near_file = head("near") + &tunnel("to-far-site", near, far) + EVERYONE + &mss(path);
-    let far_file = head("far") + &tunnel("from-near-site", far, target) + &allow(near) + VERIFY;
+    let cap = bandwidth(cap);
+    let near_file = head("near") + &tunnel("to-far-site", near, far) + EVERYONE + &mss(path) + &cap;
+    let far_file = head("far") + &tunnel("from-near-site", far, target) + &allow(near) + VERIFY + &cap;
     let flags = ["--near-listen or --far-listen", "--far-listen or --target"];
     for (text, flags) in [&near_file, &far_file].into_iter().zip(flags) {
         longhaul_config::parse("longhaul.toml", text)
@@ -109,13 +110,22 @@ fn mss(path: &Path) -> String {
     text
 }
 
+/// Returns the cap of the tunnel, where the path has a policer.
+fn bandwidth(cap: Option<Rate>) -> String {
+    cap.map_or_else(String::new, |cap| {
+        format!("# A little less than the policer of the path lets through.\nbandwidth = \"{cap}\"\n")
+    })
+}
+
 /// Returns the list of clients of the far relay: the near relay alone, if its address is known.
 fn allow(near: &str) -> String {
     let host = near.rsplit_once(':').map_or("", |(host, _)| host.trim_matches(['[', ']']));
     match host.parse::<IpAddr>() {
         Ok(address) if !address.is_unspecified() => {
             let bits = if address.is_ipv4() { 32 } else { 128 };
-            format!("allow  = [\"{address}/{bits}\"]\n")
+            format!(
+                "# The address from which the near relay dials: write another one if it has several.\nallow  = [\"{address}/{bits}\"]\n"
+            )
         }
         _ => EVERYONE.into(),
     }

@@ -299,3 +299,100 @@ fn a_measured_path_is_filled_in_by_flags() {
     assert_eq!([&down["path"]["rate_mbps"], &down["path"]["loss"]], [200.0, 0.0]);
     assert!(refused("--rtt 63ms --rate 1Gbit/s --window 1MiB --direction up").contains("--from"));
 }
+
+/// Writes a measured path with one finding, and returns the advice for it.
+fn of_finding(direction: &str, kind: &str, more: &str, flags: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("path.json");
+    // serde_json keeps the last of two values, so `more` replaces those before it.
+    let text = format!(
+        r#"{{"longhaul": "path", "format": 1, "address": "10.20.20.20:7000", "rtt_ms": {{"min": 63}}, "rate_mbps": {{"up": 100, "down": 100}},
+            "loss": {{"up": 0.001, "down": 0.001}}, "path_mtu": {{"up": 1500, "down": 1500}}, "mss": 1460,
+            "findings": [{{"kind": "{kind}", "direction": "{direction}", "evidence": "seen", "what_if_mbps": 90.5, "advice": "old"}}],
+            "runs": [{{"direction": "{direction}", "payload_mbps": 8, "peer_window_bytes": 65536}}] {more}}}"#
+    );
+    let value: Value = serde_json::from_str(&text).unwrap();
+    std::fs::write(&file, value.to_string()).unwrap();
+    document(&format!("--from {} {flags}", file.display()))
+}
+
+/// Returns the names of the settings that lift the limit, which are the first ones of the only system.
+fn lifting(document: &Value) -> Vec<&str> {
+    let settings = document["systems"][0]["settings"].as_array().unwrap();
+    let count = settings.iter().filter(|setting| setting["first"] == true).count();
+    let names = settings[..count].iter().filter(|setting| setting["first"] == true);
+    names.map(|setting| setting["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_first_advice_lifts_the_first_finding() {
+    let (rmem, wmem, control) = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control");
+    for (direction, kind, host, setting, text) in [
+        ("up", "receiver-window", "far", rmem, "Raise the receive buffer of the far host, 10.20.20.20,"),
+        (
+            "down",
+            "receiver-window",
+            "here",
+            rmem,
+            "Raise the receive buffer of the host that measured the path to 10.20.20.20,",
+        ),
+        ("up", "own-send-buffer", "here", wmem, "Raise the send buffer of the host that measured"),
+        ("down", "peer-send-buffer", "far", wmem, "Raise the send buffer of the far host"),
+        ("up", "random-loss", "here", control, "BBR"),
+        ("down", "random-loss", "far", control, "BBR"),
+    ] {
+        let document = of_finding(direction, kind, "", "");
+        let first = &document["first"];
+        assert_eq!([&first["kind"], &first["direction"], &first["host"]], [kind, direction, host], "{document}");
+        assert_eq!(first["what_if_mbps"], 90.5);
+        assert_eq!(first["address"].is_null(), host == "here");
+        assert!(first["text"].as_str().unwrap().contains(text), "{first}");
+        assert_eq!(lifting(&document)[0], setting, "{kind}");
+        // The loss is one at random only where that is the limit.
+        assert_eq!(document["path"]["loss"], if kind == "random-loss" { 0.001 } else { 0.0 }, "{kind}");
+    }
+    // A measured window is worth a change although the default of the system would do.
+    let small = of_finding("up", "receiver-window", "", "--os aix");
+    assert_eq!(lifting(&small)[0], "sb_max", "what caps the others is to be set before them");
+    assert!(lifting(&small).contains(&"tcp_recvspace") && !lifting(&small).contains(&"tcp_sendspace"));
+    assert_eq!(small["hosts"]["window_bytes"], 65_536);
+    let aix = of_finding("up", "random-loss", "", "--os aix");
+    assert!(
+        lifting(&aix).is_empty() && aix["verdict"].to_string().contains("Of AIX 7 no setting is known here"),
+        "{aix}"
+    );
+    let buffer = of_finding("up", "own-send-buffer", "", "");
+    assert_eq!(
+        [&buffer["hosts"]["window_bytes"], &buffer["hosts"]["window_from"]],
+        [&Value::from(63_000), &"measured".into()]
+    );
+}
+
+#[test]
+fn the_files_of_the_relays_lift_a_limit_of_packets_and_a_policer() {
+    let near = |document: &Value| document["longhaul_toml"]["near"].as_str().unwrap().to_string();
+    let cut = of_finding("up", "fragmentation", r#", "uncut_mss": {"up": 1254, "down": null}"#, "");
+    assert!(near(&cut).contains("dial   = { mss = 1254 }"), "{}", near(&cut));
+    assert_eq!(lifting(&cut), ["route mtu", "maxseg"], "a probe of the MTU does not see what is cut");
+    let ipv6 = of_finding("up", "fragmentation", r#", "uncut_mss": {"up": 1234}, "address": "[fd00::1]:7000""#, "");
+    assert!(near(&ipv6).contains("dial   = { mss = 1234 }"), "{}", near(&ipv6));
+    let hole = of_finding("up", "mtu-black-hole", r#", "path_mtu": {"up": 1400}"#, "");
+    assert!(near(&hole).contains("mss = 1360") && hole["first"]["text"].as_str().unwrap().contains("1360"));
+    let policed = of_finding("up", "policer", "", "");
+    assert_eq!(policed["first"]["host"], Value::Null);
+    // 95 % of the payload of 100 Mbit/s.
+    for file in ["near", "far"] {
+        let text = policed["longhaul_toml"][file].as_str().unwrap();
+        assert!(text.contains("bandwidth = \"92.466Mbit/s\""), "{text}");
+    }
+    for kind in ["link-rate", "congested-queue", "cap", "cpu", "stalled", "reordering"] {
+        let document = of_finding("up", kind, "", "");
+        assert!(document["first"]["host"].is_null() && lifting(&document).is_empty(), "{kind}");
+        assert!(!near(&document).contains("bandwidth") && !near(&document).contains("mss"), "{kind}");
+    }
+    let older = of_finding("up", "fragmentation", "", "");
+    assert!(older["first"]["text"].as_str().unwrap().starts_with("Measure again") && older["first"]["host"].is_null());
+    for kind in ["unknown", "of-a-later-longhaul"] {
+        assert_eq!(of_finding("up", kind, "", "")["first"], Value::Null);
+    }
+}

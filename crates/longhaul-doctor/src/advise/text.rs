@@ -32,6 +32,9 @@ fn table(advice: &Advice) -> String {
     if let Some(limited) = &question.limited {
         text += &wrapped(&limited.to_string(), "", "  ");
     }
+    if let Some(first) = &advice.first {
+        text += &wrapped(&first.sentences(), "", "  ");
+    }
     text += &wrapped(&format!("Window: {} ({})", advice.hosts.window, advice.window_from), "", "  ");
     if let Some(application) = question.application {
         text += &wrapped(
@@ -92,7 +95,8 @@ fn system(typed: &Typed) -> String {
 
 fn setting(number: usize, change: &SettingChange) -> String {
     let row = change.setting;
-    let mark = unverified(row.verified);
+    let mark =
+        format!("{}{}", if change.is_first { "; lifts the measured limit" } else { "" }, unverified(row.verified));
     let mut text =
         format!("\n{number}. {} = {} ({}; default {}){mark}\n", row.name, change.value, row.place, row.default);
     text += &command("read", &change.read);

@@ -3,7 +3,7 @@
 use super::change::{self, Change, is_plain};
 use super::host::Host;
 use super::reader::{Control, Hint, WHOLE_SYSTEM, WindowLimit};
-use crate::path::Path;
+use crate::path::{Limited, Path};
 use crate::predict::{Hosts, Limit};
 use longhaul_core::advice::{Effect, Elsewhere, Fill, Goal, Setting};
 use longhaul_core::path::laws;
@@ -138,6 +138,13 @@ impl Audited {
         });
         let tuned = tuned.map(|tuned| tuned.rate);
         Audited { window, now, tuned, relay, findings, doubt, host }
+    }
+
+    /// Puts the findings first whose change lifts the measured limit.
+    pub(super) fn begin_with(&mut self, limited: &Limited, path: &Path) {
+        let system = self.host.system;
+        let lifts = |finding: &Finding| finding.row.is_some_and(|row| limited.is_lifted_by(row, system, path));
+        self.findings.sort_by_key(|finding| !lifts(finding));
     }
 
     /// Returns the rate that the host gains at most, by tuning or by a relay; `None` if its rate is unknown.

@@ -2,13 +2,14 @@
 
 use super::finding::{Audited, Doubt, Finding};
 use super::reader::Shown;
+use crate::first::First;
 use crate::path::Path;
 use crate::predict::{Limit, mbps};
 use longhaul_units::Bytes;
 use serde::Serialize;
 
 /// Returns the document about `hosts` on `path`.
-pub(super) fn text(path: &Path, hosts: &[Audited], message: Option<&str>) -> String {
+pub(super) fn text(path: &Path, first: Option<&First>, hosts: &[Audited], message: Option<&str>) -> String {
     let document = Document {
         longhaul: "audit",
         format: 1,
@@ -19,6 +20,7 @@ pub(super) fn text(path: &Path, hosts: &[Audited], message: Option<&str>) -> Str
             mtu: path.mtu,
             encap: path.encapsulation.map(|encapsulation| encapsulation.name),
         },
+        first,
         hosts: hosts.iter().map(HostOf::of).collect(),
         message,
     };
@@ -31,6 +33,8 @@ struct Document<'a> {
     longhaul: &'static str,
     format: u32,
     path: PathOf,
+    /// Null without a measured limit.
+    first: Option<&'a First>,
     hosts: Vec<HostOf<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,

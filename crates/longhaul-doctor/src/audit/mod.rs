@@ -17,6 +17,7 @@ mod source;
 mod systems;
 mod text;
 
+use crate::first::First;
 use crate::path::{Path, PathFlags, help, read_system};
 use crate::say;
 use clap::Args;
@@ -75,16 +76,16 @@ impl Audit {
             return say::print(collect::script(system));
         }
         match self.audit() {
-            Ok((path, hosts)) => self.show(&path, &hosts),
+            Ok((path, first, hosts)) => self.show(&path, first.as_ref(), &hosts),
             Err(why) => say::wrong(&why),
         }
     }
 
-    /// Returns the path and the hosts, those that gain most first.
+    /// Returns the path, the change that lifts its measured limit, and the hosts, those that gain most first.
     ///
     /// # Errors
     /// A flag or a paste is missing: a sentence that says what to write.
-    fn audit(&self) -> Result<(Path, Vec<Audited>), String> {
+    fn audit(&self) -> Result<(Path, Option<First>, Vec<Audited>), String> {
         if self.is_stdout_twice() {
             return Err("--json and --csv - both write to standard output: name a file for --csv".into());
         }
@@ -97,6 +98,12 @@ impl Audit {
         }
         let (path, limited) = self.path.read(None)?;
         limited.iter().for_each(say::note);
+        let first = limited.as_ref().and_then(|limited| limited.first(&path));
+        let audited = |host| {
+            let mut audited = Audited::new(host, &path);
+            limited.iter().for_each(|limited| audited.begin_with(limited, &path));
+            audited
+        };
         let (sources, os) = match self.local {
             true => (vec![Source::Local], Some(&LINUX)),
             false => (source::sources(&self.pastes)?, self.os),
@@ -105,7 +112,7 @@ impl Audit {
         let mut hosts = Vec::new();
         for source in sources {
             match source.open().and_then(|paste| host::read(paste, &source.name(), os)) {
-                Ok(Some(host)) => hosts.push((source.title(), Audited::new(host, &path))),
+                Ok(Some(host)) => hosts.push((source.title(), audited(host))),
                 Ok(None) => say::note(format_args!("note: {}: nothing in it is understood", source.title())),
                 Err(err) if is_only => return Err(format!("{}: {err}", source.title())),
                 // The others of a migration are still worth a table.
@@ -114,23 +121,23 @@ impl Audit {
         }
         let mut hosts = with_different_names(hosts);
         migration::sort(&mut hosts);
-        Ok((path, hosts))
+        Ok((path, first, hosts))
     }
 
-    fn show(&self, path: &Path, hosts: &[Audited]) -> ExitCode {
+    fn show(&self, path: &Path, first: Option<&First>, hosts: &[Audited]) -> ExitCode {
         if hosts.is_empty() {
             let why = self.os.map_or_else(nothing_understood, not_understood);
             if self.json {
-                say::print(&json::text(path, hosts, Some(&why)));
+                say::print(&json::text(path, first, hosts, Some(&why)));
             }
             return say::failed(&why);
         }
         let is_csv_printed = self.csv.as_deref().is_some_and(is_stdout);
-        match self.write(path, hosts) {
+        match self.write(path, first, hosts) {
             Err(why) => say::wrong(&why),
             Ok(()) if is_csv_printed => say::print(&migration::csv(hosts)),
-            Ok(()) if self.json => say::print(&json::text(path, hosts, None)),
-            Ok(()) => say::print(&text::text(path, hosts)),
+            Ok(()) if self.json => say::print(&json::text(path, first, hosts, None)),
+            Ok(()) => say::print(&text::text(path, first, hosts)),
         }
     }
 
@@ -138,12 +145,14 @@ impl Audit {
     ///
     /// # Errors
     /// A file cannot be written.
-    fn write(&self, path: &Path, hosts: &[Audited]) -> Result<(), String> {
+    fn write(&self, path: &Path, first: Option<&First>, hosts: &[Audited]) -> Result<(), String> {
         if let Some(file) = self.csv.as_ref().filter(|file| !is_stdout(file)) {
             crate::page::write(file, &migration::csv(hosts)).map_err(|why| format!("--csv: {why}"))?;
         }
         match &self.html {
-            Some(file) => crate::page::write(file, &page::page(path, hosts)).map_err(|why| format!("--html: {why}")),
+            Some(file) => {
+                crate::page::write(file, &page::page(path, first, hosts)).map_err(|why| format!("--html: {why}"))
+            }
             None => Ok(()),
         }
     }
@@ -173,8 +182,8 @@ pub fn audit_text(paste: &[u8], rtt: Duration, rate: Rate) -> Option<Reports> {
     // Reading from memory does not fail.
     let host = host::read(paste, "paste", None).ok().flatten()?;
     let hosts = [Audited::new(host, &path)];
-    let (text, json) = (text::text(&path, &hosts), json::text(&path, &hosts, None));
-    Some(Reports { text, json, csv: migration::csv(&hosts), html: page::page(&path, &hosts) })
+    let (text, json) = (text::text(&path, None, &hosts), json::text(&path, None, &hosts, None));
+    Some(Reports { text, json, csv: migration::csv(&hosts), html: page::page(&path, None, &hosts) })
 }
 
 /// Returns the hosts, with the paste behind a name that several of them have.

@@ -3,6 +3,7 @@
 use super::finding::{Audited, Finding};
 use super::migration::HostRow;
 use super::text::{COSTS, best, facts, heading, title, want};
+use crate::first::First;
 use crate::page::table::{cell, table};
 use crate::page::{Html, commands, document, mark, paragraph, section, source};
 use crate::path::Path;
@@ -10,14 +11,15 @@ use crate::show::unverified;
 use longhaul_core::advice::EVERY_HOST;
 
 /// Returns the page about `hosts` on `path`.
-pub(super) fn page(path: &Path, hosts: &[Audited]) -> String {
-    document(&format!("longhaul audit: {path}"), |html| body(html, path, hosts))
+pub(super) fn page(path: &Path, first: Option<&First>, hosts: &[Audited]) -> String {
+    document(&format!("longhaul audit: {path}"), |html| body(html, path, first, hosts))
 }
 
-fn body(html: &mut Html, path: &Path, hosts: &[Audited]) {
+fn body(html: &mut Html, path: &Path, first: Option<&First>, hosts: &[Audited]) {
     let count = if hosts.len() == 1 { "one host".into() } else { format!("{} hosts", hosts.len()) };
     html.leaf("h1", &[], &format!("Audit of {count} on a path of {path}"));
     paragraph(html, "about", &best(path));
+    first.iter().for_each(|first| paragraph(html, "about", &first.sentences()));
     if hosts.iter().any(Audited::has_several_costs) {
         paragraph(html, "about", COSTS);
     }

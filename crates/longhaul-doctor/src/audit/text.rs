@@ -5,6 +5,7 @@ use super::finding::{Audited, Finding};
 use super::host::{Count, MAX_RANGES};
 use super::migration;
 use super::reader::WHOLE_SYSTEM;
+use crate::first::First;
 use crate::path::Path;
 use crate::predict::Limit;
 use crate::show::{about, command, speed, unverified, wrapped};
@@ -12,9 +13,10 @@ use longhaul_core::advice::EVERY_HOST;
 use std::fmt::Write as _;
 
 /// Returns the report: the path, the table of several hosts, and each host.
-pub(super) fn text(path: &Path, hosts: &[Audited]) -> String {
+pub(super) fn text(path: &Path, first: Option<&First>, hosts: &[Audited]) -> String {
     let mut text = wrapped(&format!("Path: {path}"), "", "  ");
     text += &wrapped(&best(path), "", "");
+    first.iter().for_each(|first| text += &wrapped(&first.sentences(), "", ""));
     if hosts.iter().any(Audited::has_several_costs) {
         text += &wrapped(COSTS, "", "");
     }

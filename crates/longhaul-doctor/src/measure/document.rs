@@ -232,7 +232,7 @@ impl Finding {
 
 /// # Errors
 /// One of `values` is not from 0 to `max`.
-fn check(name: &str, values: impl IntoIterator<Item = f64>, max: f64) -> Result<(), String> {
+pub(super) fn check(name: &str, values: impl IntoIterator<Item = f64>, max: f64) -> Result<(), String> {
     match values.into_iter().find(|value| !(0.0..=max).contains(value)) {
         None => Ok(()),
         Some(value) => Err(format!(

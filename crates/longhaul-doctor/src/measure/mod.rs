@@ -6,6 +6,7 @@
 //! - `page`: the result as a page with charts;
 //! - `text`: the result for people;
 //! - `words`, `values`: what it says in words, and its figures;
+//! - `lab`: the lab's result for the same path;
 //! - `document`: the result as it was saved;
 //! - `json`: the result for programs;
 //! - `alone`: a measurement with one end alone;
@@ -23,6 +24,7 @@ mod compare;
 mod course;
 mod document;
 mod json;
+mod lab;
 mod ladder;
 mod measured;
 mod page;
@@ -41,6 +43,7 @@ use clap::{ArgGroup, Args};
 use compare::Comparison;
 use course::{Course, Limits};
 use document::Document;
+use lab::Lab;
 use longhaul_config::{key_file, value};
 use longhaul_core::wire::proof::Key;
 use longhaul_measure::answer::MAX_BYTES;
@@ -52,7 +55,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -61,7 +64,7 @@ use way::{Through, Way};
 
 /// The flags of `longhaul path`.
 #[derive(Args, Clone, Debug)]
-#[command(group(ArgGroup::new("path").required(true).args(["to", "tunnel", "compare"])))]
+#[command(group(ArgGroup::new("path").required(true).args(["to", "tunnel", "compare", "from"])))]
 pub struct Measure {
     /// Far end: a relay's tunnel, or `longhaul responder`
     #[arg(value_name = "HOST:PORT")]
@@ -83,6 +86,16 @@ pub struct Measure {
         conflicts_with_all = ["key_file", "limit", "max_bytes", "seconds", "save"]
     )]
     compare: Vec<PathBuf>,
+    /// Write the page of a file of --save
+    ///
+    /// It measures nothing, and needs --html. `-` is standard input.
+    #[arg(long, value_name = "FILE", requires = "html", conflicts_with_all = ["key_file", "limit", "max_bytes", "seconds", "save", "json", "rfc6349"])]
+    from: Option<PathBuf>,
+    /// Add the lab's result for this path to the page
+    ///
+    /// A file with the output of `longhaul lab run SCENARIO --json`, where `longhaul lab init --from FILE` wrote the scenario.
+    #[arg(long, value_name = "RESULT", requires = "from")]
+    lab: Option<PathBuf>,
     /// File with the key that the far end wants
     ///
     /// The key of its `[probe] key_file`, or of the responder's --key-file. 16 to 4096 bytes, which no other user may read.
@@ -136,6 +149,9 @@ impl Measure {
         // Checked first, because an unwritable page must not show only after the measurement.
         if let Some(Err(why)) = self.html.as_deref().map(crate::page::writable) {
             return say::wrong(&format!("--html: {why}"));
+        }
+        if let Some(file) = &self.from {
+            return self.page_of(file).map_or_else(|why| say::wrong(&why), |()| ExitCode::SUCCESS);
         }
         if !self.compare.is_empty() {
             return self.compare();
@@ -241,6 +257,20 @@ impl Measure {
         ));
     }
 
+    /// Writes the page of the saved result in `file`.
+    ///
+    /// # Errors
+    /// A file cannot be used or written: the flag, and a sentence that says what to do.
+    fn page_of(&self, file: &Path) -> Result<(), String> {
+        if [Some(file), self.lab.as_deref()].iter().all(|file| file.is_some_and(|file| file.as_os_str() == "-")) {
+            return Err("--from and --lab: only one of the two can be standard input; name a file".into());
+        }
+        let document = Document::read(file).map_err(|why| format!("--from: {why}"))?;
+        let lab = self.lab.as_deref().map(Lab::read).transpose().map_err(|why| format!("--lab: {why}"))?;
+        let page = page::page(&document, lab.as_ref());
+        self.html.iter().try_for_each(|html| crate::page::write(html, &page)).map_err(|why| format!("--html: {why}"))
+    }
+
     /// Compares two saved results.
     fn compare(&self) -> ExitCode {
         let comparison = match Comparison::read(&self.compare) {
@@ -281,7 +311,7 @@ impl Measure {
                 return say::failed(&format!("{} cannot be written: {err}", file.display()));
             }
         }
-        let page = self.html.as_ref().map(|file| path.and_then(|path| crate::page::write(file, &page::page(&path))));
+        let page = self.html.as_ref().map(|file| path.and_then(|path| crate::page::write(file, &page::page(&path, None))));
         if let Some(Err(why)) = page {
             return say::failed(&format!("--html: {why}"));
         }

@@ -2,15 +2,16 @@
 //!
 //! A value that is missing or null is unknown.
 
+use super::limited::Limited;
 use super::value::{MAX_RATE, MAX_RTT, MIN_RATE, MIN_RTT, check_mtu};
 use clap::ValueEnum;
-use longhaul_core::text::printable;
+use longhaul_core::path::laws::{bandwidth_delay, packet};
 use longhaul_units::{Bytes, Rate};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,47 +40,10 @@ pub struct Measured {
     pub limited: Option<Limited>,
     /// Congestion control of the sender.
     pub congestion: Option<String>,
-}
-
-/// Limit of one connection, as it was measured.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Limited {
-    /// Name of the limit, such as `receiver-window`.
-    pub kind: String,
-    /// The direction that has it: `up` or `down`.
-    pub direction: String,
-    /// The proof.
-    pub evidence: String,
-    /// The rate without it in 10^6 bit/s.
-    pub what_if_mbps: Option<f64>,
-    /// What to do.
-    pub advice: String,
-    /// The window of the receiver, if that is the limit.
-    #[serde(skip)]
-    pub window: Option<Bytes>,
-}
-
-impl fmt::Display for Limited {
-    /// Writes sentences: the limit, its evidence, the rate without it, and what to do.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The file is of another program's hand.
-        let shown = |text: &str| printable(text).collect::<String>();
-        write!(
-            f,
-            "Measured: one connection {} is limited by {}: {}.",
-            shown(&self.direction),
-            shown(&self.kind),
-            shown(&self.evidence)
-        )?;
-        if let Some(mbps) = self.what_if_mbps {
-            write!(f, " Without that limit it has {mbps} Mbit/s.")?;
-        }
-        if !self.advice.is_empty() {
-            write!(f, " {}", shown(&self.advice))?;
-        }
-        Ok(())
-    }
+    /// The largest packet that no box cuts into fragments, if larger ones are the limit.
+    pub uncut: Option<u32>,
+    /// Whether it is a path of IPv6.
+    pub is_ipv6: bool,
 }
 
 /// The document, as far as it is read here. serde ignores the other fields.
@@ -94,9 +58,22 @@ struct Document {
     #[serde(default)]
     path_mtu: Option<Ways<u32>>,
     #[serde(default)]
-    findings: Vec<Limited>,
+    uncut_mss: Option<Ways<u32>>,
+    #[serde(default)]
+    address: Option<SocketAddr>,
+    #[serde(default)]
+    findings: Vec<Finding>,
     #[serde(default)]
     runs: Vec<RunOfFile>,
+}
+
+/// A finding, as far as it is read here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Finding {
+    #[serde(flatten)]
+    limited: Limited,
+    then_limited_by: Option<String>,
 }
 
 /// A run, as far as it is read here.
@@ -105,6 +82,7 @@ struct Document {
 struct RunOfFile {
     direction: String,
     congestion: String,
+    payload_mbps: f64,
     peer_window_bytes: Option<u64>,
 }
 
@@ -120,6 +98,20 @@ struct Ways<T> {
     down: Option<T>,
 }
 
+impl Direction {
+    /// Returns the direction called `name`.
+    fn named(name: &str) -> Option<Direction> {
+        Direction::from_str(name, false).ok()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        }
+    }
+}
+
 impl<T: Copy> Ways<T> {
     fn of(self, direction: Direction) -> Option<T> {
         match direction {
@@ -129,19 +121,19 @@ impl<T: Copy> Ways<T> {
     }
 }
 
-/// Reads the way up of the measured path in the file at `path`, or in standard input for `-`.
+/// Reads the measured path in the file at `path`, or in standard input for `-`, in the direction of its first finding.
 ///
 /// # Errors
 /// The file cannot be read, is no measured path, is of another version, or has a value that no path has.
 pub fn read_measured(path: &Path) -> Result<Measured, String> {
-    read(path, Direction::Up)
+    read(path, None)
 }
 
-/// Reads the file at `path`, or standard input for `-`.
+/// Reads the file at `path`, or standard input for `-`. Without a direction, that of the first finding counts.
 ///
 /// # Errors
 /// The file cannot be read, is no measured path, is of another version, or has a value that no path has.
-pub(super) fn read(path: &Path, direction: Direction) -> Result<Measured, String> {
+pub(super) fn read(path: &Path, direction: Option<Direction>) -> Result<Measured, String> {
     read_as(path, |document: Document| document.measured(direction))
 }
 
@@ -153,13 +145,24 @@ pub(crate) fn read_as<D: DeserializeOwned, T>(
     path: &Path,
     check: impl FnOnce(D) -> Result<T, String>,
 ) -> Result<T, String> {
+    read_json(path, FILE, |text| parse(text).and_then(check))
+}
+
+/// Reads the file at `path`, or standard input for `-`. `name` says which file to name instead of one that cannot be read.
+///
+/// # Errors
+/// The file cannot be read, or `parsed` refuses it.
+pub(crate) fn read_json<T>(
+    path: &Path,
+    name: &str,
+    parsed: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<T, String> {
     let named = |why: String| format!("{}: {why}", path.display());
     let text = match path.as_os_str() == "-" {
         true => bounded(io::stdin().lock()),
         false => File::open(path).and_then(bounded),
     };
-    let text = text.map_err(|err| named(format!("{err}; {FILE}")))?;
-    parse(&text).and_then(check).map_err(named)
+    parsed(&text.map_err(|err| named(format!("{err}; {name}")))?).map_err(named)
 }
 
 /// Reads all of `source`, up to [`MAX_BYTES`].
@@ -167,7 +170,7 @@ fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     source.take(MAX_BYTES + 1).read_to_end(&mut text)?;
     match text.len() as u64 > MAX_BYTES {
-        true => Err(io::Error::other("it is larger than 16 MiB, so it is no measured path")),
+        true => Err(io::Error::other("it is larger than 16 MiB")),
         false => Ok(text),
     }
 }
@@ -199,11 +202,13 @@ pub(crate) fn parse<D: DeserializeOwned>(text: &[u8]) -> Result<D, String> {
 }
 
 impl Document {
-    /// Returns the values of one direction.
+    /// Returns the values of one direction: without one given, that of the first finding, or else up.
     ///
     /// # Errors
     /// A value is outside the range of its flag.
-    fn measured(&self, direction: Direction) -> Result<Measured, String> {
+    fn measured(&self, direction: Option<Direction>) -> Result<Measured, String> {
+        let of_first = self.findings.first().and_then(|first| Direction::named(&first.limited.direction));
+        let direction = direction.or(of_first).unwrap_or_default();
         let rtt = self.rtt_ms.as_ref().and_then(|rtt| rtt.min).map(|ms| {
             let rtt = Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
             let is_possible = (MIN_RTT..=MAX_RTT).contains(&rtt);
@@ -223,23 +228,61 @@ impl Document {
         let mtu = self.path_mtu.and_then(|mtu| mtu.of(direction));
         let mtu = mtu.map(|mtu| check_mtu(mtu).map_err(|why| format!("path_mtu is {mtu}; {why}")));
         let (rtt, rate, loss, mtu) = (rtt.transpose()?, rate.transpose()?, loss.transpose()?, mtu.transpose()?);
-        let run = direction.to_possible_value().and_then(|name| self.first_run(name.get_name()));
-        let congestion = run.map(|run| run.congestion.clone()).filter(|name| !name.is_empty());
-        Ok(Measured { rtt, rate, loss, mtu, limited: self.limited(direction), congestion })
+        let congestion = self.first_run(direction).map(|run| run.congestion.clone());
+        let (finding, is_ipv6) = (self.finding(direction), self.address.is_some_and(|address| address.is_ipv6()));
+        let uncut = self.uncut_mss.and_then(|uncut| [uncut.up, uncut.down].into_iter().flatten().min());
+        let is_cut = finding.is_some_and(|finding| finding.limited.kind == "fragmentation");
+        let uncut = uncut.filter(|_| is_cut).map(|mss| check_mtu(mss.saturating_add(headers(is_ipv6))));
+        Ok(Measured {
+            rtt,
+            rate,
+            // Losses of a queue, of a policer or of fragments are none at random.
+            loss: loss.filter(|_| finding.is_none_or(Finding::is_of_loss)),
+            mtu,
+            limited: finding.map(|finding| self.limited(finding, direction, rtt)),
+            congestion: congestion.filter(|name| !name.is_empty()),
+            uncut: uncut.transpose().map_err(|why| format!("uncut_mss: {why}"))?,
+            is_ipv6,
+        })
     }
 
-    fn first_run(&self, direction: &str) -> Option<&RunOfFile> {
-        self.runs.iter().find(|run| run.direction == direction)
+    fn first_run(&self, direction: Direction) -> Option<&RunOfFile> {
+        self.runs.iter().find(|run| run.direction == direction.name())
     }
 
-    /// Returns the limit of `direction`, if it is known.
-    fn limited(&self, direction: Direction) -> Option<Limited> {
-        let name = direction.to_possible_value()?.get_name().to_string();
-        let first = self.findings.iter().find(|finding| finding.direction == name && finding.kind != "unknown")?;
-        let window =
-            self.first_run(&name).and_then(|run| run.peer_window_bytes).filter(|_| first.kind == "receiver-window");
-        Some(Limited { window: window.filter(|bytes| *bytes >= 512).map(Bytes), ..first.clone() })
+    /// Returns the first finding of `direction`, if its limit is known.
+    fn finding(&self, direction: Direction) -> Option<&Finding> {
+        let is_known = |limited: &Limited| limited.direction == direction.name() && limited.kind != "unknown";
+        self.findings.iter().find(|finding| is_known(&finding.limited))
     }
+
+    /// Returns the limit of `direction`, with what the rest of the document tells of it.
+    fn limited(&self, finding: &Finding, direction: Direction, rtt: Option<Duration>) -> Limited {
+        let run = self.first_run(direction);
+        let in_flight = |run: &RunOfFile| Some(bandwidth_delay(Rate((run.payload_mbps * 1e6) as u64), rtt?));
+        let window = match finding.limited.kind.as_str() {
+            "receiver-window" => run.and_then(|run| run.peer_window_bytes).map(Bytes),
+            "own-send-buffer" | "peer-send-buffer" => run.and_then(in_flight),
+            _ => None,
+        };
+        Limited {
+            window: window.filter(|bytes| bytes.0 >= 512),
+            far: self.address.map(|address| address.ip().to_string()).unwrap_or_default(),
+            ..finding.limited.clone()
+        }
+    }
+}
+
+impl Finding {
+    /// Whether random loss is a limit, or the next one.
+    fn is_of_loss(&self) -> bool {
+        self.limited.kind == "random-loss" || self.then_limited_by.as_deref() == Some("random-loss")
+    }
+}
+
+/// Returns the bytes of the headers of IP and TCP.
+pub(super) fn headers(is_ipv6: bool) -> u32 {
+    if is_ipv6 { packet::HEADERS + 20 } else { packet::HEADERS }
 }
 
 /// The version of the document that is read here.
@@ -255,7 +298,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn parse(text: &[u8], direction: Direction) -> Result<Measured, String> {
-        super::parse(text).and_then(|document: Document| document.measured(direction))
+        super::parse(text).and_then(|document: Document| document.measured(Some(direction)))
     }
 
     fn refused(text: &str) -> String {
@@ -267,7 +310,7 @@ mod tests {
         let text = br#"{"longhaul": "path", "format": 1, "rtt_ms": {"min": 63.0, "loaded_up": 70}, "rate_mbps": {"up": 941.5, "down": null},
             "loss": {"down": 0.001}, "path_mtu": {"up": 1400, "down": 1500}, "mss": 1360, "bdp_bytes": 7875000, "findings": []}"#;
         let (rtt, rate) = (Some(Duration::from_millis(63)), Some(Rate(941_500_000)));
-        let up = Measured { rtt, rate, loss: None, mtu: Some(1400), limited: None, congestion: None };
+        let up = Measured { rtt, rate, mtu: Some(1400), ..Measured::default() };
         assert_eq!(parse(text, Direction::Up), Ok(up.clone()));
         assert_eq!(parse(text, Direction::Down), Ok(Measured { rate: None, loss: Some(0.001), mtu: Some(1500), ..up }));
     }
@@ -281,7 +324,8 @@ mod tests {
             "runs": [{"direction": "up", "peer_window_bytes": 44032}]}"#;
         let up = parse(text, Direction::Up).unwrap().limited.unwrap();
         assert_eq!(up.window, Some(Bytes(44_032)));
-        let said = "Measured: one connection up is limited by receiver-window: full. Without that limit it has 473.3 Mbit/s. Raise it.";
+        let said =
+            "Measured: one connection up is limited by receiver-window: full. Without that limit it has 473.3 Mbit/s.";
         assert_eq!(up.to_string(), said);
         assert_eq!(parse(text, Direction::Down).unwrap().limited, None);
     }

@@ -1,19 +1,21 @@
 //! A path: round trip, rate, loss and MTU, from flags or from the file of a measured path.
 
 mod file;
+mod limited;
 mod value;
 
 #[cfg(test)]
 pub(crate) use file::parse;
-pub(crate) use file::read_as;
-pub use file::{Limited, Measured, read_measured};
+pub use file::{Measured, read_measured};
+pub(crate) use file::{read_as, read_json};
+pub use limited::Limited;
 pub(crate) use value::{help, read_rate, read_rtt, read_system, unknown};
 
 use crate::show::round_trip;
 use clap::Args;
 use file::Direction;
 use longhaul_core::advice::{ENCAPSULATIONS, Encapsulation, Goal, System};
-use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
+use longhaul_core::path::laws::{self, MAX_WINDOW};
 use longhaul_units::{Bytes, Rate};
 use std::fmt;
 use std::path::PathBuf;
@@ -52,7 +54,8 @@ pub(crate) struct PathFlags {
     from: Option<PathBuf>,
     /// Direction of the file's path: up or down
     ///
-    /// The path may differ in the two directions. By default up: from the machine that measured to the other.
+    /// The path may differ in the two directions. Up is from the machine that measured to the other. By default that of the file's
+    /// first finding.
     #[arg(long, value_name = "WAY", requires = "from", hide_possible_values = true)]
     direction: Option<Direction>,
 }
@@ -70,6 +73,8 @@ pub(crate) struct Path {
     pub(crate) mtu: u32,
     /// The encapsulation on the path.
     pub(crate) encapsulation: Option<&'static Encapsulation>,
+    /// Whether its packets are of IPv6.
+    pub(crate) is_ipv6: bool,
 }
 
 impl PathFlags {
@@ -85,7 +90,7 @@ impl PathFlags {
     /// Round trip or rate is missing, or the file cannot be used: a sentence that says what to write.
     pub(crate) fn read(&self, fallback: Option<Path>) -> Result<(Path, Option<Limited>), String> {
         let measured = match &self.from {
-            Some(file) => file::read(file, self.direction.unwrap_or_default())?,
+            Some(file) => file::read(file, self.direction)?,
             None => Measured::default(),
         };
         let rtt = self.rtt.or(measured.rtt).or(fallback.map(|path| path.rtt));
@@ -101,15 +106,18 @@ impl PathFlags {
                 None => format!("{missing} missing: add {flags}, or name a measured path with --from FILE"),
             });
         };
+        // Packets that a box cuts fit, but not whole.
+        let mtu = measured.uncut.into_iter().chain(measured.mtu).min();
         let path = Path {
             rtt,
             rate,
             loss: self.loss.or(measured.loss).unwrap_or(0.0),
-            mtu: self.mtu.or(measured.mtu).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
+            mtu: self.mtu.or(mtu).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
             // A measured MTU is what fits inside. `--encap` with it subtracts once more, as it says.
             encapsulation: self
                 .encap
                 .or(fallback.filter(|_| measured.mtu.is_none()).and_then(|path| path.encapsulation)),
+            is_ipv6: measured.is_ipv6,
         };
         Ok((path, measured.limited))
     }
@@ -118,7 +126,7 @@ impl PathFlags {
 impl Path {
     /// Returns a path of Ethernet without loss and without an encapsulation.
     pub(crate) fn new(rtt: Duration, rate: Rate) -> Path {
-        Path { rtt, rate, loss: 0.0, mtu: ETHERNET_MTU, encapsulation: None }
+        Path { rtt, rate, loss: 0.0, mtu: ETHERNET_MTU, encapsulation: None, is_ipv6: false }
     }
 
     /// Returns the bandwidth-delay product.
@@ -154,7 +162,7 @@ impl Path {
 
     /// Returns the largest MSS that fits into the path.
     pub(crate) fn mss_clamp(&self) -> u32 {
-        packet::mss(self.packet())
+        self.packet().saturating_sub(file::headers(self.is_ipv6))
     }
 
     /// Returns the payload that the line carries in full segments that fit.

@@ -21,11 +21,11 @@ mod tests;
 mod text;
 mod values;
 
-use crate::path::{Path, PathFlags};
+use crate::path::{Limited, Path, PathFlags};
 use crate::say;
-use crate::show::wrapped;
 use apply::RolledBack;
 use clap::Args;
+use longhaul_core::advice::LINUX;
 use place::Host;
 use plan::Plan;
 use record::{FOLDER, Lock, Record};
@@ -65,28 +65,32 @@ impl Tune {
         let done = match self.path.read(None) {
             _ if self.rollback => self.roll_back(),
             Ok((path, limited)) => {
-                if let Some(limited) = limited {
-                    say::print(&wrapped(&limited.to_string(), "", ""));
+                if let Some(limited) = &limited {
+                    say::print(&text::measured(limited, &path));
                 }
-                self.tune(&path)
+                self.tune(&path, limited.as_ref())
             }
             Err(why) => return say::wrong(&why),
         };
         done.map_or_else(|why| say::failed(&why), |()| ExitCode::SUCCESS)
     }
 
-    fn tune(&self, path: &Path) -> Result<(), String> {
+    fn tune(&self, path: &Path, limited: Option<&Limited>) -> Result<(), String> {
         let network = self.route.as_deref();
+        let lifts = |name: &str| {
+            let row = LINUX.setting(name).zip(limited);
+            row.is_some_and(|(row, limited)| limited.is_lifted_by(row, &LINUX, path))
+        };
         // A pipe is never read as an answer.
         if !self.yes && (self.dry_run || !io::stdin().is_terminal()) {
             let plan = Plan::new(path, network, Record::read()?.as_ref())?;
-            say::print(&text::plan(&plan));
+            say::print(&text::plan(&plan, lifts));
             say::print(if plan.is_empty() { NOTHING } else { DRY_RUN });
             return Ok(());
         }
         need_root("tune")?;
         let is_agreed = |plan: &Plan| {
-            say::print(&text::plan(plan));
+            say::print(&text::plan(plan, lifts));
             self.yes || plan.is_empty() || is_agreed()
         };
         say::print(if tune(&host(), path, network, is_agreed)? { DONE } else { NOTHING });

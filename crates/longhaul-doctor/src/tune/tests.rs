@@ -82,13 +82,7 @@ fn value(name: &str) -> String {
 
 /// Returns a path of `gbits` Gbit/s that takes packets of 1400 bytes.
 fn path(gbits: u64) -> Path {
-    Path {
-        rtt: Duration::from_millis(63),
-        rate: Rate(gbits * 1_000_000_000),
-        loss: 0.0,
-        mtu: 1400,
-        encapsulation: None,
-    }
+    Path { mtu: 1400, ..Path::new(Duration::from_millis(63), Rate(gbits * 1_000_000_000)) }
 }
 
 fn tuned(host: &Host, gbits: u64) -> Result<bool, String> {

@@ -2,14 +2,33 @@
 
 use super::apply::{RolledBack, Undone};
 use super::place::ValuePlace;
-use super::plan::Plan;
+use super::plan::{Change, Plan};
 use super::record::{ChangedPlace, RECORD};
+use crate::path::{Limited, Path};
+use crate::show::wrapped;
 
-/// Returns the plan as text, with a line for each place.
-pub(super) fn plan(plan: &Plan) -> String {
+/// Returns the measured limit, the change that lifts it, and the host that this is of.
+pub(super) fn measured(limited: &Limited, path: &Path) -> String {
+    let mut text = wrapped(&limited.to_string(), "", "");
+    if let Some(first) = limited.first(path) {
+        text += &wrapped(&first.sentences(), "", "");
+        let elsewhere = match first.host {
+            Some(_) => "What follows changes this host: run it on the one that is named above.",
+            None => "Nothing of what follows lifts that limit.",
+        };
+        text += &wrapped(elsewhere, "", "");
+    }
+    text + "\n"
+}
+
+/// Returns the plan as text, with a line for each place: first the sysctls that `lifts` names.
+pub(super) fn plan(plan: &Plan, lifts: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     let loaded = plan.modules.iter().map(|name| (format!("module {name}"), "load it".to_string()));
-    let changed = plan.changes.iter().map(|change| (change.place.to_string(), new_value(&change.place, change)));
+    let is_first = |change: &&Change| matches!(&change.place, ValuePlace::Sysctl(name) if lifts(name));
+    let (first, others): (Vec<&Change>, Vec<&Change>) = plan.changes.iter().partition(is_first);
+    let changed = first.into_iter().chain(others);
+    let changed = changed.map(|change| (change.place.to_string(), new_value(&change.place, change)));
     table(&mut text, "Changes", loaded.chain(changed).collect());
     table(&mut text, "Left out", plan.left_out.clone());
     table(&mut text, "Enough as it is", plan.enough.clone());
@@ -20,7 +39,7 @@ pub(super) fn plan(plan: &Plan) -> String {
     text
 }
 
-fn new_value(place: &ValuePlace, change: &super::plan::Change) -> String {
+fn new_value(place: &ValuePlace, change: &Change) -> String {
     match place {
         ValuePlace::File if change.value.contains('=') => "sets these sysctls at boot".into(),
         ValuePlace::File => "sets nothing at boot any more".into(),

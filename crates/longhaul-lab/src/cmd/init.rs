@@ -40,7 +40,7 @@ pub(crate) struct Init {
     window: Option<String>,
     /// Measured path: a file of `longhaul path --save`
     ///
-    /// The way up counts. `-` is standard input. A flag replaces the file's value.
+    /// The direction of its first finding counts. `-` is standard input. A flag replaces the file's value.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ impl Init {
         };
         if let (Some(file), None, None) = (&self.from, &self.rate, measured.rate) {
             eprintln!(
-                "error: {} has no rate for the way up, as the measurement ended early: add --rate 1Gbit/s",
+                "error: {} has no rate for the direction of its first finding, as the measurement ended early: add --rate 1Gbit/s",
                 file.display()
             );
             return ExitCode::from(WRONG);
@@ -87,8 +87,7 @@ impl Init {
         let limit = measured.limited.as_ref().map_or("", |limited| limited.kind.as_str());
         let is_policed = limit == "policer" && self.rate.is_none();
         let measured_rate = measured.rate.map(shown_rate);
-        // Losses of a queue or a policer are no losses at random.
-        let measured_loss = measured.loss.filter(|loss| *loss >= LEAST_LOSS && limit == "random-loss").map(shown_share);
+        let measured_loss = measured.loss.filter(|loss| *loss >= LEAST_LOSS).map(shown_share);
         let rtt = typed(self.rtt.clone(), measured.rtt.map(shown_time), "63ms");
         let rate = typed(self.rate.clone(), measured_rate.clone().filter(|_| !is_policed), "1Gbit/s");
         let loss = self.loss.clone().or(measured_loss).filter(|loss| !matches!(loss.as_str(), "0" | "0%"));
@@ -101,6 +100,13 @@ impl Init {
         if let Some(mtu) = measured.mtu.filter(|mtu| *mtu < ETHERNET_MTU) {
             let hole = if limit == "mtu-black-hole" { " black-hole" } else { "" };
             let _ = writeln!(text, "mtu = \"{mtu}{hole}\"");
+        }
+        if let Some(uncut) = measured.uncut {
+            let _ = writeln!(
+                text,
+                "# Larger packets are cut. The loss of fragments was not measured, so none is lost here."
+            );
+            let _ = writeln!(text, "fragment = \"{uncut}\"");
         }
         if let Some(policer) = measured_rate.filter(|_| is_policed) {
             let _ =
@@ -115,12 +121,29 @@ impl Init {
         if let Some(control) = measured.congestion.as_deref().filter(|control| CONTROLS.contains(control)) {
             let _ = writeln!(text, "congestion = \"{control}\"");
         }
-        text += &RUNS.replace("TIME", if loss.is_some() { LONG } else { SHORT });
+        let is_down = measured.limited.as_ref().is_some_and(|limited| limited.direction == "down");
+        text += &RUNS
+            .replace("TIME", if loss.is_some() { LONG } else { SHORT })
+            .replace("raw\",", if is_down { "raw\", direction = \"down\"," } else { "raw\"," })
+            .replace("MEASURED", &first(measured))
+            .replace("RELAYS", &relays(measured));
         if loss.is_some() {
             text.push_str(WHY_LONG);
         }
         text
     }
+}
+
+/// Returns what lifts the measured limit, as comments.
+fn first(measured: &Measured) -> String {
+    measured.first().map_or_else(String::new, |first| format!("#\n# {first}\n"))
+}
+
+/// Returns the keys with which longhaul's relays lift the measured limit.
+fn relays(measured: &Measured) -> String {
+    let mss = measured.relay_mss().map(|mss| format!("set      = [\"dial.mss={mss}\"]\n"));
+    let cap = measured.relay_cap().map(|cap| format!("options  = \"--bandwidth {cap}\"\n"));
+    mss.into_iter().chain(cap).collect()
 }
 
 /// Returns a measured time in µs, within the range of the key.
@@ -175,12 +198,12 @@ const RUNS: &str = "
 # tuned      the hosts with better TCP settings, without a relay
 # longhaul   relays beside the hosts
 # `longhaul lab list` shows the other carriers and kinds of traffic.
-[[run]]
+MEASURED[[run]]
 id       = \"today\"
 what     = \"one connection\"
 carriers = [\"direct\", \"tuned\", \"longhaul\"]
 traffic  = { kind = \"raw\", time = \"TIME\" }
-quick    = true
+RELAYSquick    = true
 
 # The expectation for the verdict `pass`: here at least twice the speed of `direct`.
 # expect = { gain = [2] }
@@ -195,6 +218,7 @@ quick    = true
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::place::Direction;
     use longhaul_doctor::Limited;
 
     #[test]
@@ -236,6 +260,7 @@ mod tests {
             mtu: Some(1400),
             limited: limited("mtu-black-hole", None),
             congestion: Some("cubic".into()),
+            ..Measured::default()
         };
         let read = |measured: &Measured| {
             let text = init.text(measured);
@@ -247,12 +272,23 @@ mod tests {
         assert_eq!((link.rtt, link.rate), (Duration::from_micros(63_042), Some(Rate(199_876_000))));
         assert!(text.contains("mtu = \"1400 black-hole\"") && text.contains("congestion = \"cubic\""), "{text}");
         assert!(text.contains("source = \"longhaul path\"") == init.from.is_some(), "{text}");
-        assert!(!text.contains("\nloss"), "{text}");
-        let lossy = Measured { limited: limited("random-loss", None), ..measured.clone() };
-        assert_eq!(read(&lossy).0.runs[0].setup.link.loss, 0.0012);
+        assert!(text.contains("# First: Set the MSS to 1360 on"), "{text}");
+        assert_eq!(scenario.runs[0].setup.set, ["dial.mss=1360"]);
+        // Only a loss at random is in the file of a measured path.
+        assert_eq!(link.loss, 0.0012);
+        let measured = Measured { loss: None, ..measured };
         let policed = Measured { mtu: Some(1500), limited: limited("policer", None), ..measured.clone() };
-        let (_, text) = read(&policed);
+        let (scenario, text) = read(&policed);
         assert!(text.contains("policer = \"199876kbit/s burst 256kB\"") && !text.contains("\nloss"), "{text}");
+        assert_eq!(scenario.runs[0].setup.options, ["--bandwidth", "184.819Mbit/s"]);
+        let cut =
+            Measured { mtu: None, uncut: Some(1294), limited: limited("fragmentation", None), ..measured.clone() };
+        let (scenario, text) = read(&cut);
+        assert!(text.contains("fragment = \"1294\"") && text.contains("dial.mss=1254"), "{text}");
+        assert_eq!(scenario.runs[0].carriers.len(), 3);
+        let down = Limited { direction: "down".into(), ..limited("peer-send-buffer", Some(Bytes(63_000))).unwrap() };
+        let (scenario, _) = read(&Measured { mtu: None, limited: Some(down), ..measured.clone() });
+        assert_eq!(scenario.runs[0].traffic.direction, Direction::Back);
         let windowed = Measured { limited: limited("receiver-window", Some(Bytes(44_032))), ..measured };
         assert_eq!(read(&windowed).0.runs[0].setup.host.window, Some(Bytes(44_032)));
     }

@@ -25,6 +25,10 @@ fn body(html: &mut Html, advice: &Advice) {
     profile(html, advice);
     section(html, "What you have, and what you would get", |html| {
         html.leaf("p", &[("class", "headline")], &headline(advice));
+        if let (Some(limited), Some(first)) = (&advice.question.limited, &advice.first) {
+            paragraph(html, "", &limited.to_string());
+            paragraph(html, "", &first.sentences());
+        }
         advice.verdict().iter().for_each(|sentence| paragraph(html, "", sentence));
         rates(html, advice);
     });

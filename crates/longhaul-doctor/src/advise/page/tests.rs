@@ -76,6 +76,7 @@ fn fixed() -> Advice {
         undo: format!("set -d {}", setting.name),
         setting: Box::leak(Box::new(setting)),
         value: value.into(),
+        is_first: false,
     };
     let settings = vec![change(scaling, "<on> & \"off\"", ""), change(buffer, "4194304", "set buffer=4194304")];
     let system = System { title: "A system <of a test>", note: "`show -all` says more.", ..*advice.systems[0].system };

@@ -33,7 +33,8 @@ fn setting(html: &mut Html, number: usize, change: &SettingChange) {
         html.text(&format!("{number}. {} = {}", row.name, change.value));
         mark(html, row.verified);
     });
-    paragraph(html, "source", &format!("{}; default {}", row.place, default(row)));
+    let lifts = if change.is_first { "; lifts the measured limit" } else { "" };
+    paragraph(html, "source", &format!("{}; default {}{lifts}", row.place, default(row)));
     let set = [("set now", &change.set_now), ("make permanent", &change.set_permanent), ("undo", &change.undo)];
     commands(html, &[&[("read", &change.read)], &set[..]].concat());
     if !row.caveat.is_empty() {

@@ -8,18 +8,19 @@ mod ladder;
 pub(super) mod tests;
 
 use super::document::{Document, Finding};
-use super::values::Figure;
+use super::lab::Lab;
+use super::values::{Figure, three};
 use super::words::{limit, partial, start, verdict, without};
 use crate::page::table::{cell, grouped, table};
 use crate::page::{Html, document, paragraph, prose, section};
 use longhaul_measure::message::Direction;
 
-/// Returns the page.
-pub(super) fn page(path: &Document) -> String {
-    document(&format!("longhaul path: {}", path.to), |html| body(html, path))
+/// Returns the page, with the lab's result for this path if there is one.
+pub(super) fn page(path: &Document, lab: Option<&Lab>) -> String {
+    document(&format!("longhaul path: {}", path.to), |html| body(html, path, lab))
 }
 
-fn body(html: &mut Html, path: &Document) {
+fn body(html: &mut Html, path: &Document, lab: Option<&Lab>) {
     html.leaf("h1", &[], &format!("Path to {}", path.to));
     if let Some(partial) = partial(path) {
         paragraph(html, "about unclear", &partial);
@@ -32,6 +33,7 @@ fn body(html: &mut Html, path: &Document) {
         verdicts(html, path, "headline");
         findings(html, path);
     });
+    lab.iter().for_each(|lab| section(html, "In the lab", |html| in_lab(html, path, lab)));
     // They say why nothing is known.
     if !has_runs {
         notes(html, path);
@@ -116,6 +118,27 @@ fn row(html: &mut Html, figure: &Figure) {
     });
 }
 
+/// Writes the speed of each carrier in the lab.
+fn in_lab(html: &mut Html, path: &Document, lab: &Lab) {
+    paragraph(html, "headline", &with_units(&lab.headline()));
+    lab.doubts(path).iter().for_each(|doubt| paragraph(html, "unclear", doubt));
+    paragraph(html, "", &lab.emulated());
+    table(html, "rates", &LAB_COLUMNS, |html| {
+        for run in &lab.runs {
+            let speed = run.speed.unwrap_or_default();
+            let gain = run.gain_over_direct.map(three).unwrap_or_default();
+            let limit = run.finding.as_ref().map(|finding| finding.kind.replace('-', " ")).unwrap_or_default();
+            let values = [&run.what, &run.carrier, &three(speed), &three(speed * 8.0), &gain, &limit];
+            html.node("tr", &[], |html| {
+                for ((column, class), value) in LAB_COLUMNS.iter().zip(values) {
+                    cell(html, column, if *class == "number" { class } else { "" }, value);
+                }
+            });
+        }
+    });
+    paragraph(html, "note", &lab.how());
+}
+
 fn runs(html: &mut Html, path: &Document) {
     if path.runs.iter().any(|run| run.series.len() > 1) {
         section(html, "Each run over time", |html| charts::runs(html, path));
@@ -145,10 +168,19 @@ fn how(path: &Document) -> String {
 
 /// Returns `text` with its units on the lines of their numbers.
 pub(super) fn with_units(text: &str) -> String {
-    text.replace(" Mbit/s", "\u{a0}Mbit/s").replace(" ms", "\u{a0}ms")
+    text.replace(" Mbit/s", "\u{a0}Mbit/s").replace(" MB/s", "\u{a0}MB/s").replace(" ms", "\u{a0}ms")
 }
 
 /// The columns of the table: name, and class in the style sheet.
 const COLUMNS: [(&str, &str); 3] = [("", "words"), ("up", "number"), ("down", "number")];
+/// The same of the lab's table.
+const LAB_COLUMNS: [(&str, &str); 6] = [
+    ("traffic", "words"),
+    ("carrier", "words"),
+    ("MB/s", "number"),
+    ("Mbit/s", "number"),
+    ("times direct", "number"),
+    ("limited by", "words"),
+];
 const UNITS: &str = "Mbit/s is 10^6 bit/s. The rate of a run counts payload over its second half, and the rate of the line counts IP \
     packets. Loss is the share of the bytes of single connections, after their start.";

@@ -22,7 +22,7 @@ fn one_sided() -> Document {
 
 #[test]
 fn the_verdict_comes_first() {
-    let page = page(&measured());
+    let page = page(&measured(), None);
     needs_nothing_from_elsewhere(&page);
     let document = parsed(&page);
     let headlines: Vec<String> = document.descendants().filter(|node| has_class(node, "headline")).map(text).collect();
@@ -40,7 +40,7 @@ fn the_verdict_comes_first() {
 #[test]
 fn every_run_is_a_line_and_every_size_a_step() {
     let path = measured();
-    let page = page(&path);
+    let page = page(&path, None);
     let document = parsed(&page);
     let curves = document.descendants().filter(|node| node.has_tag_name("polyline")).count();
     // The rate of the line in both directions, and three distributions.
@@ -59,7 +59,7 @@ fn every_run_is_a_line_and_every_size_a_step() {
 
 #[test]
 fn one_end_alone_has_a_page() {
-    let page = page(&one_sided());
+    let page = page(&one_sided(), None);
     needs_nothing_from_elsewhere(&page);
     let document = parsed(&page);
     assert_eq!(texts(&document, "h3"), ["What limits a transfer", "Notes", "The path", "Round trips"]);
@@ -75,8 +75,35 @@ fn one_end_alone_has_a_page() {
 }
 
 #[test]
+fn the_result_of_the_lab_stands_behind_the_verdict() {
+    let text = |rtt: &str, carrier: &str| {
+        format!(
+            r#"{{"scenario": "mine", "kernel": "6.18.5", "cpus": 2, "command": "longhaul lab run mine.toml --json", "date": "2026-11-29 19:50 UTC",
+            "runs": [{{"what": "one connection", "carrier": "direct", "rtt_ms": {rtt}, "measured_MBps": 4.1, "gain_over_direct": 1.0,
+                "verdict": "pass", "finding": {{"kind": "receiver-window"}}, "topology": {{"hosts": ["44 KB window"], "wan": ["63 ms round trip"]}}}},
+            {{"what": "one connection", "carrier": "{carrier}", "rtt_ms": {rtt}, "measured_MBps": 29, "gain_over_direct": 7.07, "verdict": "unclear"}},
+            {{"what": "skipped", "carrier": "-", "measured_MBps": null}}]}}"#
+        )
+    };
+    let lab = |rtt, carrier| Lab::parsed(text(rtt, carrier).as_bytes()).unwrap();
+    let page = |lab: &Lab| super::page(&measured(), Some(lab));
+    let with_lab = page(&lab("63.1", "longhaul"));
+    needs_nothing_from_elsewhere(&with_lab);
+    let document = parsed(&with_lab);
+    assert_eq!(texts(&document, "h3")[..2], ["What limits a transfer", "In the lab"]);
+    let said = "This path, these hosts: direct 4.10, longhaul 29.0\u{a0}MB/s, measured in the lab.";
+    assert!(with_lab.contains(said) && with_lab.contains("Hosts: 44 KB window. WAN: 63 ms round trip."), "{with_lab}");
+    assert!(texts(&document, "td").contains(&"receiver window".to_string()) && !with_lab.contains("skipped"));
+    assert!(!with_lab.contains("may be of another path"));
+    assert!(with_lab.contains("The lab's verdict on longhaul is unclear: run it again."));
+    let doubtful = page(&lab("34", "<b>\\u001b"));
+    needs_nothing_from_elsewhere(&doubtful);
+    assert!(doubtful.contains("The lab's round trip is 34.0 ms, and that of this path 63."), "{doubtful}");
+}
+
+#[test]
 fn a_part_says_so_at_the_top() {
-    let partial = |ended: &str| page(&Document { complete: false, ended: Some(ended.into()), ..measured() });
+    let partial = |ended: &str| page(&Document { complete: false, ended: Some(ended.into()), ..measured() }, None);
     for (ended, said) in [
         ("interrupted", "The measurement was interrupted"),
         ("no answer <b>", "The session was lost (no answer &lt;b&gt;)"),
@@ -97,7 +124,7 @@ fn what_somebody_else_wrote_is_escaped() {
     path.findings[0].evidence = hostile.into();
     path.findings[0].kind = hostile.into();
     path.runs[0].congestion = hostile.into();
-    let page = page(&path.checked().unwrap());
+    let page = page(&path.checked().unwrap(), None);
     needs_nothing_from_elsewhere(&page);
     assert!(!page.contains("<script") && !page.contains('\u{202e}') && !page.contains('\u{1b}'));
     assert!(page.contains("&lt;script&gt;"));
@@ -177,6 +204,6 @@ proptest! {
 
     #[test]
     fn any_path_has_a_page(path in anything()) {
-        needs_nothing_from_elsewhere(&page(&path));
+        needs_nothing_from_elsewhere(&page(&path, None));
     }
 }
