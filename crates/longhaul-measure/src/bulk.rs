@@ -81,14 +81,9 @@ pub fn receive(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl 
     let until = began + Duration::from_secs_f64(run.seconds) + PATIENCE;
     let mut buffer = vec![0; BUFFER];
     let mut ran = Ran { number: run.number, ..Ran::default() };
-    let (mut next_look, mut counts) = (began, Vec::new());
     // The sender ends there. One that goes on does not keep to what was agreed.
     let max_bytes = run.max_bytes / u64::from(run.connections);
     while !stop.load(Relaxed) && Instant::now() < until && ran.bytes < max_bytes {
-        if Instant::now() >= next_look {
-            next_look = Instant::now() + BETWEEN_LOOKS;
-            counts.extend(count(stream));
-        }
         match { stream }.read(&mut buffer) {
             Ok(0) => break,
             Ok(got) => {
@@ -102,11 +97,6 @@ pub fn receive(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl 
             Err(_) => break,
         }
     }
-    counts.extend(count(stream));
-    // Segments that wait out of order look as if they had come twice, so of the last moments the one with the fewest counts.
-    if let Some((_, segments, new_bytes)) = counts.into_iter().rev().take(LAST_COUNTS).min_by_key(|count| count.0) {
-        (ran.segments, ran.new_bytes) = (segments, new_bytes);
-    }
     ran.note_cpu(began, computed, throttled);
     reset(stream);
     ran
@@ -118,8 +108,6 @@ impl Ran {
         self.bytes += other.bytes;
         self.acked += other.acked;
         self.retransmitted += other.retransmitted;
-        self.segments += other.segments;
-        self.new_bytes += other.new_bytes;
         self.cpu = self.cpu.max(other.cpu);
         self.throttled = self.throttled.max(other.throttled);
         if self.looks.is_empty() {
@@ -142,13 +130,6 @@ impl Ran {
         self.cpu = (poll::thread_cpu_time().saturating_sub(computed).as_secs_f64() / lasted).min(1.0);
         self.throttled = (cgroup::throttled_time().saturating_sub(throttled_before).as_secs_f64() / lasted).min(1.0);
     }
-}
-
-/// Returns how many segments with payload came, and how many bytes were new in them, behind the bytes that came twice.
-fn count(stream: &TcpStream) -> Option<(u64, u64, u64)> {
-    let info = TcpInfo::of(stream.as_fd()).ok()?;
-    let (segments, new_bytes) = (u64::from(info.data_segments_received), info.bytes_received);
-    (segments > 0).then(|| ((segments * u64::from(info.rcv_mss)).saturating_sub(new_bytes), segments, new_bytes))
 }
 
 /// Ends the connection with RST when its last descriptor is closed.
@@ -175,8 +156,6 @@ fn payload() -> Vec<u8> {
 const BUFFER: usize = 256 << 10;
 /// Time from one look to the next: a decision needs eight in three seconds.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-/// Moments that count at the end of a run: those of a second.
-const LAST_COUNTS: usize = 10;
 /// Time after the end of a run that its receiver waits for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -208,7 +187,6 @@ mod tests {
         drop(near);
         let (received, sum) = receiver.join().unwrap();
         assert!(received.bytes <= sent.bytes && received.bytes == sum);
-        assert!(received.segments > 0 && received.new_bytes > 0, "{received:?}");
     }
 
     #[test]

@@ -172,10 +172,6 @@ pub struct Ran {
     pub acked: u64,
     /// Payload bytes that they retransmitted.
     pub retransmitted: u64,
-    /// Segments with payload that a receiver got; 0 from a sender.
-    pub segments: u64,
-    /// Payload bytes that were new in them.
-    pub new_bytes: u64,
     /// Share of the time in which the busiest thread computed, between 0 and 1.
     pub cpu: f64,
     /// Share of the time in which the cgroup of the process was held back by its CPU quota, between 0 and 1.

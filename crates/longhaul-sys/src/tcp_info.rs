@@ -26,8 +26,6 @@ pub struct TcpInfo {
     pub backoff: u8,
     /// Payload bytes of a full segment that we send.
     pub snd_mss: u32,
-    /// Payload bytes of the segments that come, as the kernel has seen.
-    pub rcv_mss: u32,
     /// Segments sent and not yet acknowledged.
     pub unacked_segments: u32,
     /// Number of those that the peer has reported by SACK; without SACK, an estimate from duplicate acknowledgements.
@@ -61,8 +59,6 @@ pub struct TcpInfo {
     pub bytes_received: u64,
     /// Segments received, those without payload too. Wraps around.
     pub segments_received: u32,
-    /// Segments with payload received, also those whose bytes had come before (4.6). Wraps around.
-    pub data_segments_received: u32,
     /// Payload bytes retransmitted (4.19).
     pub bytes_retrans: u64,
     /// Bytes written by the program and not yet sent; a FIN counts as one byte (4.6).
@@ -183,7 +179,6 @@ impl TcpInfo {
             has_timestamps: raw[5] & TIMESTAMPS != 0,
             rto: micros(u32_at(8).into()),
             snd_mss: u32_at(16),
-            rcv_mss: u32_at(20),
             unacked_segments: u32_at(24),
             sacked_segments: u32_at(28),
             last_data_sent: millis(u32_at(44)),
@@ -201,7 +196,6 @@ impl TcpInfo {
             bytes_received: u64_at(128),
             segments_received: u32_at(140),
             notsent_bytes: u32_at(144),
-            data_segments_received: u32_at(152),
             min_rtt: micros(min_rtt.into()),
             delivery_rate: u64_at(160),
             is_app_limited: raw[7] & APP_LIMITED != 0,

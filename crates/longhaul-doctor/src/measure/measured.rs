@@ -121,13 +121,9 @@ impl Measured {
     fn lost_segments(&self, direction: Direction) -> (f64, f64) {
         let mss_of = self.mss_of(direction);
         let is_counted = |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of;
-        let runs: Vec<&Outcome> = self.of(direction).filter(is_counted).collect();
-        let of_run = |outcome: &&Outcome| {
-            let needed = self.needed_part(outcome);
-            let pairs = steady(&outcome.sender.looks).windows(2).map(segments);
-            pairs.map(|(sent, lost)| (sent, lost * needed)).collect::<Vec<_>>()
-        };
-        let each: Vec<(f64, f64)> = runs.iter().flat_map(of_run).collect();
+        let runs = self.of(direction).filter(is_counted).filter(|outcome| self.knows_lost(outcome));
+        let each: Vec<(f64, f64)> =
+            runs.flat_map(|outcome| steady(&outcome.sender.looks).windows(2).map(segments)).collect();
         let expected = usual_share(&each).unwrap_or(1.0);
         // A look of losses by chance exceeds five deviations (Poisson) once in millions.
         let is_usual = |(sent, lost): &&(f64, f64)| *lost <= sent * expected + 5.0 * (sent * expected).sqrt() + 5.0;
@@ -236,12 +232,16 @@ impl Measured {
             facts: facts(outcome),
             cpu: sender.cpu.max(outcome.receiver.cpu),
             throttled: sender.throttled.max(outcome.receiver.throttled),
-            lost: outcome.lost_share() * self.needed_part(outcome),
+            lost: if self.knows_lost(outcome) { outcome.lost_share() } else { 0.0 },
         }
     }
 
-    fn needed_part(&self, outcome: &Outcome) -> f64 {
-        if self.is_reordering(outcome.run.direction) { outcome.needed_part() } else { 1.0 }
+    /// Whether what the sender of `outcome` sent again was lost. On a path that reorders it may only have been late, which a sender learns
+    /// by DSACK (RFC 2883).
+    fn knows_lost(&self, outcome: &Outcome) -> bool {
+        let last = outcome.sender.looks.last();
+        let is_guess = last.is_some_and(|look| look.retransmitted > 0 && look.duplicates == 0);
+        !(is_guess && self.is_reordering(outcome.run.direction))
     }
 
     fn is_reordering(&self, direction: Direction) -> bool {
@@ -330,25 +330,6 @@ impl Outcome {
         lost as f64 / sent.max(1) as f64
     }
 
-    /// Returns the share of the segments that were sent again for nothing, because they came to the receiver twice. A sender does not see
-    /// that where the receiver has no DSACK.
-    pub(super) fn repeated_share(&self) -> f64 {
-        let mss = f64::from(self.sender.looks.last().map_or(0, |look| look.mss).max(1));
-        let (segments, needed) = (self.receiver.segments as f64, self.receiver.new_bytes as f64 / mss);
-        let twice = if segments > needed { 1.0 - needed / segments } else { 0.0 };
-        let again = self.sender.retransmitted as f64 / (self.sender.acked + self.sender.retransmitted).max(1) as f64;
-        // If more came than was sent again, segments waited out of order all the time.
-        if twice > 1.5 * again { 0.0 } else { twice.min(again) }
-    }
-
-    /// Returns the part of what [`lost_of`] counts that was needed, on a path that reorders.
-    fn needed_part(&self) -> f64 {
-        let (sent, lost) = lost_of(&self.sender.looks);
-        // One by DSACK and one by the receiver are the same.
-        let unseen = self.repeated_share() - needless_of(&self.sender.looks) as f64 / sent.max(1) as f64;
-        (1.0 - unseen.max(0.0) * sent as f64 / lost.max(1) as f64).clamp(0.0, 1.0)
-    }
-
     /// Whether the far end's figures contradict what this host has seen, or each other, or are none that a run has.
     pub(super) fn is_contradictory(&self) -> bool {
         let Outcome { sender, receiver, run, .. } = self;
@@ -392,18 +373,13 @@ fn segments(pair: &[Look]) -> (f64, f64) {
     (sent as f64 / mss, lost as f64 / mss)
 }
 
-/// Returns the bytes that were sent from the first of `looks` to the last, and those of them that were lost.
+/// Returns the bytes that were sent from the first of `looks` to the last, and those of them that were lost: sent again, and not reported
+/// by DSACK as come twice.
 fn lost_of(looks: &[Look]) -> (u64, u64) {
     let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return (0, 0) };
     let again = last.retransmitted.saturating_sub(first.retransmitted);
-    (last.acked.saturating_sub(first.acked).saturating_add(again), again.saturating_sub(needless_of(looks)))
-}
-
-/// Returns the bytes that were sent again for nothing from the first of `looks` to the last, because the receiver had them already, as
-/// it reported by DSACK.
-fn needless_of(looks: &[Look]) -> u64 {
-    let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return 0 };
-    u64::from(last.duplicates.saturating_sub(first.duplicates)) * u64::from(last.mss)
+    let needless = u64::from(last.duplicates.saturating_sub(first.duplicates)) * u64::from(last.mss);
+    (last.acked.saturating_sub(first.acked).saturating_add(again), again.saturating_sub(needless))
 }
 
 /// Returns the looks after the start of a run: its last two thirds.

@@ -311,7 +311,8 @@ impl Measure {
                 return say::failed(&format!("{} cannot be written: {err}", file.display()));
             }
         }
-        let page = self.html.as_ref().map(|file| path.and_then(|path| crate::page::write(file, &page::page(&path, None))));
+        let page =
+            self.html.as_ref().map(|file| path.and_then(|path| crate::page::write(file, &page::page(&path, None))));
         if let Some(Err(why)) = page {
             return say::failed(&format!("--html: {why}"));
         }
