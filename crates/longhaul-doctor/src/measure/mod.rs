@@ -65,6 +65,9 @@ use way::{Through, Way};
 /// The flags of `longhaul path`.
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("path").required(true).args(["to", "tunnel", "compare", "from"])))]
+#[command(
+    override_usage = "longhaul path [OPTIONS] <HOST:PORT|--tunnel NAME>\n       longhaul path [OPTIONS] <--compare A B|--from FILE>"
+)]
 pub struct Measure {
     /// Far end: a relay's tunnel, or `longhaul responder`
     #[arg(value_name = "HOST:PORT")]
