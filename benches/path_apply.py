@@ -69,7 +69,7 @@ class Bench:
 
     def before(self, world):
         """Measures, and keeps the document where that is asked for."""
-        document, _, _ = self.measure(world, [])
+        document = self.measure(world)
         if self.keep:
             Path(self.keep, f"{world.name}-apply.json").write_text(json.dumps(document), encoding="utf-8")
         return document
@@ -105,7 +105,7 @@ class Bench:
 
     def first_rate(self, world, direction):
         """Returns the rate of the first run of `longhaul path`: the quota is that of its responder."""
-        document, _, _ = self.measure(world, [])
+        document = self.measure(world)
         return next(run["payload_mbps"] for run in document["runs"] if run["direction"] == direction)
 
     def route(self, hosts, host, world):

@@ -64,8 +64,9 @@ fn help_fits_80_columns_and_short_help_has_one_line_a_flag() {
         for line in short.lines() {
             assert!(line.len() < 80, "{command} -h: {line}");
             // A line that is indented by three or more and does not begin a flag continues the flag above it. Commands of
-            // `lab` are indented by two.
-            let goes_on = line.starts_with("   ") && !line.trim_start().starts_with(['-', '[', '<']);
+            // `lab` are indented by two, and a second line of usage begins with the program.
+            let is_begun = line.trim_start().starts_with(['-', '[', '<']) || line.trim_start().starts_with("longhaul ");
+            let goes_on = line.starts_with("   ") && !is_begun;
             assert!(!goes_on, "{command} -h: {line}");
             let flag = line.split_whitespace().find(|word| word.starts_with("--"));
             assert!(flag.is_none_or(|flag| long.contains(flag)), "{command} --help: {line}");
