@@ -176,7 +176,7 @@ def changed(world, **what):
 def iperf3(hosts, client, to, port, direction):
     """Returns the rate of one connection once it is at its full speed: with a larger buffer, CUBIC needs up to 10 s for 1 Gbit/s."""
     reverse = ["-R"] if direction == "down" else []
-    done = hosts.run(client, "iperf3", "-c", to, "-p", port, "-t", "6", "-O", "12", "-J", *reverse)
+    done = hosts.run(client, "iperf3", "-c", to, "-p", port, "-t", "6", "-O", "24", "-J", *reverse)
     try:
         return json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 1e6
     except (ValueError, KeyError):

@@ -201,6 +201,17 @@ impl Way {
         loss_rate(LossResponse::of(&first.congestion)?, first.mss, self.min_rtt, self.loss?)
     }
 
+    /// Whether loss by chance slows `first`: it has about the rate that the loss of the whole direction leaves it, and a run with another
+    /// congestion control lost as much and carried far more. A slow run alone has too few losses to tell.
+    fn is_slowed_by_loss(&self, first: &Run) -> bool {
+        let (Some(law), Some(loss), Some(facts)) = (self.loss_law(), self.loss, &first.facts) else { return false };
+        let is_about = (0.3 * law.0 as f64..=3.0 * law.0 as f64).contains(&(first.rate.0 as f64));
+        let ignores = |run: &Run| LossResponse::of(&run.congestion) == Some(LossResponse::Ignores);
+        let is_faster = |run: &Run| run.connections == 1 && run.rate.0 > 2 * first.rate.0 && run.lost >= 0.3 * loss;
+        let has_faster = self.runs.iter().any(|run| ignores(run) && is_faster(run));
+        is_about && has_faster && !first.is_of_host() && !facts.has_queue()
+    }
+
     /// Returns the rate of the best run that `counts` beside `of`, and what limited it.
     fn of_best_run(&self, of: &Run, counts: impl Fn(&Run) -> bool) -> (Option<Rate>, Option<Kind>) {
         let others = self.all().filter(|run| run.rate > of.rate && counts(run));
@@ -327,6 +338,21 @@ const RULES: &[Rule] = &[
         advice: "Set bandwidth = \"auto\", or a cap a little below this rate.",
     },
     Rule {
+        kind: Kind::RandomLoss,
+        holds: Way::is_slowed_by_loss,
+        evidence: |way, first| {
+            format!(
+                "{:.2} % is lost by chance; at {:.1} ms that leaves {} about {:.1} Mbit/s, and BBR, which lost as much, {:.1}",
+                way.loss.unwrap_or_default() * 100.0,
+                way.min_rtt.as_secs_f64() * 1e3,
+                first.congestion.to_uppercase(),
+                way.loss_law().map_or(0.0, |law| law.0 as f64 / 1e6),
+                way.of_best_run(first, |run| run.connections == 1).0.map_or(0.0, |best| best.0 as f64 / 1e6)
+            )
+        },
+        advice: "Give the sender BBR (congestion = \"bbr\" on a relay).",
+    },
+    Rule {
         kind: Kind::LinkRate,
         holds: |way, first| first.rate.0 > 0 && is_near(first.rate, way.best()) && way.is_line_reached(),
         evidence: |way, first| {
@@ -440,6 +466,14 @@ mod tests {
         let bbr = Run { congestion: "bbr".into(), ..run(940, 1, Some(bbr)) };
         let loss = way(vec![run(5, 1, Some(lossy)), bbr.clone(), run(40, 8, Some(lossy))]);
         assert_eq!(first(&loss), (Kind::RandomLoss, Some(Rate(940 * MBIT)), Some(Kind::LinkRate)));
+        // Too few losses in the first run for a finding of its own.
+        let mut few =
+            way(vec![run(14, 1, Some(facts(14, Limit::CongestionWindow, |_| ()))), Run { lost: 0.001, ..bbr.clone() }]);
+        assert_eq!(first(&few).0, Kind::Unknown);
+        few.loss = Some(0.001);
+        assert_eq!(first(&few), (Kind::RandomLoss, Some(Rate(940 * MBIT)), Some(Kind::LinkRate)));
+        few.runs[1].lost = 0.0;
+        assert_eq!(first(&few).0, Kind::Unknown, "BBR was lucky, or the loss is of the control itself");
         // A host with BBR reaches the line, and one with CUBIC would not.
         let other = way(vec![bbr, run(5, 1, Some(lossy))]);
         let kinds: Vec<Kind> = other.findings().iter().map(|finding| finding.kind).collect();

@@ -68,7 +68,7 @@ impl Facts {
         (rtt * 9 / 10..=rtt * 23 / 20).contains(&receive_rtt)
     }
 
-    fn has_queue(&self) -> bool {
+    pub(in crate::path) fn has_queue(&self) -> bool {
         !self.is_late() && self.sink.queue() * 10 >= self.sink.min_rtt && self.sink.queue() >= LEAST_QUEUE
     }
 
