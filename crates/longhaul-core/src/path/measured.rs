@@ -167,7 +167,7 @@ impl Way {
     /// Returns `finding`, that of the run `of`, with the rate without that limit, and what limits that rate.
     fn with_what_if(&self, finding: Finding, of: &Run) -> Finding {
         let (what_if, then) = match finding.kind {
-            Kind::LinkRate | Kind::Stalled | Kind::CongestedQueue => return finding,
+            Kind::LinkRate | Kind::Stalled | Kind::CongestedQueue | Kind::Cap | Kind::Unknown => return finding,
             // A sender that keeps below the policer's rate loses nothing.
             Kind::Policer => (self.line.map(|line| Rate((line.0 as f64 * BELOW_POLICER) as u64)), Some(Kind::Cap)),
             // What lifts these was not tried: the line and the other buffers are known.
@@ -187,8 +187,11 @@ impl Way {
         }
     }
 
-    /// Returns the least of the line's rate and of what the limits other than `kind` allow.
+    /// Returns the least of the line's rate and of what the limits other than `kind` allow; none if the line is not known.
     fn least_other(&self, kind: Kind) -> (Option<Rate>, Option<Kind>) {
+        if self.line.is_none() {
+            return (None, None);
+        }
         let law = self.loss_law().map(|law| (law, Kind::RandomLoss));
         let line = self.line.map(|line| (line, Kind::LinkRate));
         let others = self.ceilings.iter().copied().filter(|(_, other)| *other != kind);
@@ -238,7 +241,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         kind: Kind::MtuBlackHole,
-        holds: |way, first| way.smaller.is_some() && first.rate.0 == 0,
+        holds: |way, first| first.rate.0 == 0 && way.smaller.as_ref().is_some_and(|smaller| smaller.rate.0 > 0),
         evidence: |way, first| {
             let smaller = way.smaller.as_ref().map_or(0, |run| run.mss);
             format!(

@@ -4,13 +4,13 @@
 //! connect, small messages            the round trip while the path is idle
 //! datagrams                          path MTU, fragments, rate of the line
 //! one connection, up and down        what a transfer gets
+//! smaller segments                   only where full ones stand still, or lose some
 //! other congestion controls          without the limit of loss
 //! several connections                without the limit of a window
-//! smaller segments                   only where full ones stand still, or lose more
 //! ```
 
 use super::ladder::Datagrams;
-use super::measured::{Ended, Measured};
+use super::measured::{Ended, FEW, Measured};
 use super::session::{NO_ANSWER, Outcome, Session, in_words};
 use super::trains;
 use super::way::{Through, Way};
@@ -18,7 +18,6 @@ use crate::say::note;
 use crate::show::round_trip;
 use longhaul_core::path::BBR;
 use longhaul_core::path::diagnosis::Kind;
-use longhaul_core::path::laws::packet;
 use longhaul_measure::message::{Direction, MAX_RUN_SECONDS, Ran, Run};
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::{Bytes, Rate};
@@ -54,6 +53,8 @@ pub(super) struct Course<'a> {
     seconds: f64,
     began: Instant,
     number: u32,
+    /// Whether a run was left out, because no time or no bytes were left.
+    has_skipped: bool,
 }
 
 /// A run to make.
@@ -87,12 +88,27 @@ impl<'a> Course<'a> {
         let bytes_left = limits.bytes.0.min(session.admitted.max_bytes);
         let seconds = limits.time.as_secs_f64();
         let (began, seconds_left) = (Instant::now(), seconds);
-        Course { session, limits, stop, measured, bytes_left, seconds_left, seconds, began, number: 0 }
+        Course {
+            session,
+            limits,
+            stop,
+            measured,
+            bytes_left,
+            seconds_left,
+            seconds,
+            began,
+            number: 0,
+            has_skipped: false,
+        }
     }
 
     /// Makes all steps. Returns what they have shown, also if the session is lost or the measurement stopped on the way.
     pub(super) fn run(mut self) -> Measured {
         let done = self.steps();
+        if done.is_ok() && self.has_skipped {
+            let note = "runs were left out for want of time or bytes: give more with --seconds or --max-bytes";
+            self.measured.notes.push(note.into());
+        }
         // The daemon may have stopped it.
         self.measured.ended = done.err().map(|ended| self.session.way().ended().map_or(ended, Ended::Lost));
         self.measured
@@ -101,7 +117,7 @@ impl<'a> Course<'a> {
     fn steps(&mut self) -> Result<(), Ended> {
         self.round_trips()?;
         self.datagrams()?;
-        self.seconds_left = self.time_for_runs();
+        self.seconds_left = self.seconds_left.min(self.time_for_runs());
         self.seconds = self.seconds_left;
         let rtt = self.measured.min_rtt().unwrap_or_default();
         for direction in Direction::ALL {
@@ -155,6 +171,7 @@ impl<'a> Course<'a> {
             let found = trains::find_line(&mut self.session, &datagrams, direction, packet, limits, self.stop);
             let line = found.map_err(|err| lost(&err, direction))?;
             self.bytes_left = self.bytes_left.saturating_sub(line.bytes);
+            self.seconds_left -= line.seconds;
             let rate = line.rate.map_or("no train was faster than the line".into(), |rate| rate.to_string());
             note(format_args!("{}, datagrams: {rate}", direction.name()));
             self.measured.lines[direction as usize] = line;
@@ -199,7 +216,7 @@ impl<'a> Course<'a> {
         let with = |mss| Step { direction, congestion: None, connections: 1, seconds, mss: Some(mss) };
         if rate.0 == 0 && first.sender.acked < STUCK {
             let mtu = self.measured.ladder.path_mtu[direction as usize];
-            let fits = mtu.map_or(SMALL_MSS, packet::mss);
+            let fits = mtu.map_or(SMALL_MSS, |mtu| mtu.saturating_sub(self.measured.headers()));
             return if fits < mss { self.step(with(fits)) } else { Ok(()) };
         }
         let is_lossy = self
@@ -227,21 +244,42 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Returns the largest MSS below `cut` with which no more is lost than with small segments. Sends by BBR where it is offered: the
-    /// more segments, the surer a loss.
+    /// Returns the largest MSS below `cut` with which fewer are lost than with `cut`; `None` if small segments are lost as often. Sends by
+    /// BBR where it is offered: the more segments, the surer a loss.
     fn search(&mut self, direction: Direction, cut: u32) -> Result<Option<u32>, Ended> {
         let congestion = self.others(direction).into_iter().find(|name| name == BBR);
-        let seconds = self.scaled(SEARCH_SECONDS);
-        let step = |mss| Step { direction, congestion: congestion.clone(), connections: 1, seconds, mss: Some(mss) };
-        let Some(outcome) = self.make(step(cut))? else { return Ok(None) };
-        let share = outcome.lost_share();
-        let (mut good, mut bad) = (SMALL_MSS, cut);
-        while share > 0.0 && bad - good > 1 {
-            let mss = good.midpoint(bad);
-            let Some(outcome) = self.make(step(mss))? else { return Ok(None) };
-            if outcome.lost_share() > 0.3 * share { bad = mss } else { good = mss }
+        let step = Step { direction, congestion, connections: 1, seconds: self.scaled(SEARCH_SECONDS), mss: Some(cut) };
+        let Some(outcome) = self.make(step.clone())? else { return Ok(None) };
+        let (sent, lost) = outcome.lost_by_chance(None);
+        if lost < FEW || self.is_cut(&step, SMALL_MSS, lost / sent)? != Some(false) {
+            return Ok(None);
         }
-        Ok((share > 0.0).then_some(good))
+        let (mut good, mut bad) = (SMALL_MSS, cut);
+        while bad - good > 1 {
+            let mss = good.midpoint(bad);
+            match self.is_cut(&step, mss, lost / sent)? {
+                Some(true) => bad = mss,
+                Some(false) => good = mss,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(good))
+    }
+
+    /// Whether about the share `expected` of the segments of `mss` bytes is lost, and not far fewer. `None` if there is no time for it.
+    fn is_cut(&mut self, step: &Step, mss: u32, expected: f64) -> Result<Option<bool>, Ended> {
+        let (mut sent, mut lost) = (0.0, 0.0);
+        // Between none and as many, more segments tell.
+        while lost == 0.0 && sent == 0.0 || lost > 0.0 && lost < 0.5 * expected * sent && expected * sent < SURE {
+            let Some(outcome) = self.make(Step { mss: Some(mss), ..step.clone() })? else { return Ok(None) };
+            let more = outcome.lost_by_chance(Some(expected));
+            if more.0 == 0.0 {
+                return Ok(None);
+            }
+            (sent, lost) = (sent + more.0, lost + more.1);
+        }
+        note(format_args!("MSS {mss}: {lost:.0} of {sent:.0} segments are lost"));
+        Ok(Some(lost > 0.3 * expected * sent))
     }
 
     /// Returns the other congestion controls of the sender, those first that lift the limit of loss.
@@ -281,6 +319,7 @@ impl<'a> Course<'a> {
         self.check_stopped()?;
         let seconds = step.seconds.min(self.seconds_left).min(self.time_until_end());
         if seconds < MIN_SECONDS || self.bytes_left == 0 || Instant::now() >= self.session.until {
+            self.has_skipped = true;
             return Ok(None);
         }
         self.number += 1;
@@ -408,4 +447,6 @@ const STUCK: u64 = 64 << 10;
 /// MSS that fits where the path MTU is not known, and that no tunnel cuts.
 const SMALL_MSS: u32 = 1000;
 /// Length in seconds of a run that shows whether packets are cut.
-const SEARCH_SECONDS: f64 = 1.6;
+const SEARCH_SECONDS: f64 = 2.0;
+/// Expected losses from which on their number tells.
+const SURE: f64 = 20.0;

@@ -4,7 +4,7 @@ use super::ladder::Ladder;
 use super::session::{Echoed, Outcome};
 use super::trains::Line;
 use longhaul_core::path::diagnosis::{Facts, Finding, Kind, Looks, Watch};
-use longhaul_core::path::laws::{LossResponse, bandwidth_delay, window_rate};
+use longhaul_core::path::laws::{LossResponse, bandwidth_delay, packet, window_rate};
 use longhaul_core::path::measured::{REORDERED, Run, Way};
 use longhaul_measure::look::Look;
 use longhaul_measure::message::{Buffers, Direction, Ran};
@@ -122,13 +122,7 @@ impl Measured {
         let mss_of = self.mss_of(direction);
         let is_counted = |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of;
         let runs = self.of(direction).filter(is_counted).filter(|outcome| self.knows_lost(outcome));
-        let each: Vec<(f64, f64)> =
-            runs.flat_map(|outcome| steady(&outcome.sender.looks).windows(2).map(segments)).collect();
-        let expected = usual_share(&each).unwrap_or(1.0);
-        // A look of losses by chance exceeds five deviations (Poisson) once in millions.
-        let is_usual = |(sent, lost): &&(f64, f64)| *lost <= sent * expected + 5.0 * (sent * expected).sqrt() + 5.0;
-        let usual = each.iter().filter(is_usual);
-        usual.fold((0.0, 0.0), |sum, (sent, lost)| (sum.0 + sent, sum.1 + lost))
+        by_chance(runs.flat_map(|outcome| steady(&outcome.sender.looks).windows(2).map(segments)).collect(), None)
     }
 
     /// Returns the rate of the line in `direction`, in bits of IP packets, and whether it was reached. Otherwise it is at least that.
@@ -294,9 +288,9 @@ impl Measured {
         self.of(direction).filter(|_| is_stuck).find_map(|outcome| outcome.mss)
     }
 
-    /// Returns the bytes of the IP and TCP headers.
-    fn headers(&self) -> u32 {
-        if self.address.is_none_or(|address| address.is_ipv4()) { 40 } else { 60 }
+    /// Returns the bytes of the headers of IP and TCP.
+    pub(super) fn headers(&self) -> u32 {
+        packet::headers(self.address.is_some_and(|address| address.is_ipv6()))
     }
 
     /// Returns how much there is to gain, as a factor: more than any number where nothing passes.
@@ -330,6 +324,12 @@ impl Outcome {
         lost as f64 / sent.max(1) as f64
     }
 
+    /// Returns the segments that the first connection sent after its start, and those that were lost, without bursts. `expected` is the
+    /// share that is lost by chance, if it is known.
+    pub(super) fn lost_by_chance(&self, expected: Option<f64>) -> (f64, f64) {
+        by_chance(steady(&self.sender.looks).windows(2).map(segments).collect(), expected)
+    }
+
     /// Whether the far end's figures contradict what this host has seen, or each other, or are none that a run has.
     pub(super) fn is_contradictory(&self) -> bool {
         let Outcome { sender, receiver, run, .. } = self;
@@ -357,6 +357,14 @@ fn facts(outcome: &Outcome) -> Option<Facts> {
         last = watch.look(began + look.time(), &looks, response).or(last);
     }
     last
+}
+
+/// Returns the sums of the segments sent and lost in looks, without those looks that lost far more than `expected`, or than the others.
+fn by_chance(looks: Vec<(f64, f64)>, expected: Option<f64>) -> (f64, f64) {
+    let expected = expected.or(usual_share(&looks)).unwrap_or(1.0);
+    // A look of losses by chance exceeds five deviations (Poisson) once in millions.
+    let is_usual = |(sent, lost): &(f64, f64)| *lost <= sent * expected + 5.0 * (sent * expected).sqrt() + 5.0;
+    looks.into_iter().filter(is_usual).fold((0.0, 0.0), |sum, (sent, lost)| (sum.0 + sent, sum.1 + lost))
 }
 
 /// Returns the median share of lost segments, over the looks with so many segments that it means something. `None` without such.
@@ -400,6 +408,6 @@ const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;
 /// Segments of a look from which on a share of lost ones means something.
 const MANY: f64 = 1000.0;
 /// Lost segments from which on their share is no matter of chance.
-const FEW: f64 = 3.0;
+pub(super) const FEW: f64 = 3.0;
 /// MSS at most: a packet has 65,535 bytes.
 const MAX_MSS: u32 = 65_495;

@@ -22,8 +22,9 @@ pub(super) struct Line {
     /// Datagrams that arrived, and those of them that came after one that was sent later.
     pub(super) arrived: u64,
     pub(super) overtaken: u64,
-    /// Payload bytes that were sent.
+    /// Payload bytes that were sent, and the time of sending in seconds.
     pub(super) bytes: u64,
+    pub(super) seconds: f64,
 }
 
 /// Sends trains of IP packets of `packet` bytes in `direction`, of at most `max_bytes` together and at most at `limit`.
@@ -55,7 +56,7 @@ pub(super) fn find_line(
             break;
         }
         let (sent, arrived) = one(session, datagrams, &train)?;
-        line.bytes = line.bytes.saturating_add(sent.datagrams.saturating_mul(u64::from(train.size)));
+        line.note_sent(&train, &sent);
         if sent.datagrams == 0 || arrived.datagrams < LEAST {
             break;
         }
@@ -85,6 +86,11 @@ impl Line {
         (self.arrived > 0).then(|| self.overtaken as f64 / self.arrived as f64)
     }
 
+    fn note_sent(&mut self, train: &Train, sent: &Trained) {
+        self.bytes = self.bytes.saturating_add(sent.datagrams.saturating_mul(u64::from(train.size)));
+        self.seconds += train.seconds;
+    }
+
     /// Returns the median of the rate `came` and of two more trains like `train`: a host that is busy reads late.
     fn median_of(
         &mut self,
@@ -97,7 +103,7 @@ impl Line {
         for again in 1..=2 {
             let train = Train { number: train.number + 2 * MAX_TRAINS as u32 * again, ..train.clone() };
             let (sent, arrived) = one(session, datagrams, &train)?;
-            self.bytes = self.bytes.saturating_add(sent.datagrams.saturating_mul(u64::from(train.size)));
+            self.note_sent(&train, &sent);
             let per_byte = 8.0 * per_payload(&train, datagrams);
             rates.push(Rate(rate_of(arrived.half_bytes, arrived.half_micros, per_byte) as u64));
         }

@@ -232,7 +232,7 @@ impl Document {
         let (finding, is_ipv6) = (self.finding(direction), self.address.is_some_and(|address| address.is_ipv6()));
         let uncut = self.uncut_mss.and_then(|uncut| [uncut.up, uncut.down].into_iter().flatten().min());
         let is_cut = finding.is_some_and(|finding| finding.limited.kind == "fragmentation");
-        let uncut = uncut.filter(|_| is_cut).map(|mss| check_mtu(mss.saturating_add(headers(is_ipv6))));
+        let uncut = uncut.filter(|_| is_cut).map(|mss| check_mtu(mss.saturating_add(packet::headers(is_ipv6))));
         Ok(Measured {
             rtt,
             rate,
@@ -278,11 +278,6 @@ impl Finding {
     fn is_of_loss(&self) -> bool {
         self.limited.kind == "random-loss" || self.then_limited_by.as_deref() == Some("random-loss")
     }
-}
-
-/// Returns the bytes of the headers of IP and TCP.
-pub(super) fn headers(is_ipv6: bool) -> u32 {
-    if is_ipv6 { packet::HEADERS + 20 } else { packet::HEADERS }
 }
 
 /// The version of the document that is read here.

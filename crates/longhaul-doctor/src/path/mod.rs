@@ -15,7 +15,7 @@ use crate::show::round_trip;
 use clap::Args;
 use file::Direction;
 use longhaul_core::advice::{ENCAPSULATIONS, Encapsulation, Goal, System};
-use longhaul_core::path::laws::{self, MAX_WINDOW};
+use longhaul_core::path::laws::{self, MAX_WINDOW, packet};
 use longhaul_units::{Bytes, Rate};
 use std::fmt;
 use std::path::PathBuf;
@@ -162,7 +162,7 @@ impl Path {
 
     /// Returns the largest MSS that fits into the path.
     pub(crate) fn mss_clamp(&self) -> u32 {
-        self.packet().saturating_sub(file::headers(self.is_ipv6))
+        self.packet().saturating_sub(packet::headers(self.is_ipv6))
     }
 
     /// Returns the payload that the line carries in full segments that fit.

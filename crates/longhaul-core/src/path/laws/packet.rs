@@ -45,6 +45,11 @@ impl Overhead {
     }
 }
 
+/// Returns the bytes of the headers of IP and TCP without options (RFC 8200 3 for IPv6).
+pub fn headers(is_ipv6: bool) -> u32 {
+    if is_ipv6 { HEADERS + 20 } else { HEADERS }
+}
+
 /// Returns the payload of a full TCP segment in an IPv4 packet of `packet` bytes, without options: the MSS that a host
 /// announces. Zero if there is no room for payload.
 pub fn mss(packet: u32) -> u32 {
