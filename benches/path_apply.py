@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 FLAGS = ["--near-listen", "10.10.10.20:6000", "--far-listen", "10.99.0.2:6000", "--target", "10.20.20.10:7010"]
+# Bytes of a buffer that limits no world.
+LARGE = 67108864
 # How far the rate may be from the predicted one.
 NEAR = 0.15
 
@@ -38,7 +40,7 @@ def pairs(World, fast, line, cubic):
               "random-loss": world("window", fast, {"A": cubic, "B": [*cubic, *receive(524288)]})}),
         Pair(world("window+hole", hole, {"B": receive(131072)}),
              {"receiver-window": world("hole", hole, {}), "mtu-black-hole": world("window", line, {"B": receive(131072)})}),
-        Pair(world("buffer+window", fast, {"A": send(524288), "B": receive(262144)}),
+        Pair(world("buffer+window", fast, {"A": [*send(524288), *receive(LARGE)], "B": [*send(LARGE), *receive(262144)]}),
              {"receiver-window": world("buffer", fast, {"A": send(524288)}), "own-send-buffer": world("window", fast, {"B": receive(262144)})}),
     ]
 

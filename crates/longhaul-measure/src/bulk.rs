@@ -16,6 +16,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Prepares `stream` to send its part of `run`.
@@ -33,8 +34,8 @@ pub fn prepare(stream: &TcpStream, run: &Run) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends bulk on `stream` until the run's time or bytes are over, the peer ends the connection, or `stop`. Then resets it. Calls `each`
-/// with each look.
+/// Sends bulk on `stream` until the run's time is over, its bytes are acknowledged, the peer ends the connection, or `stop`. Then resets it.
+/// Calls `each` with each look.
 pub fn send(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl FnMut(&Look)) -> Ran {
     let payload = payload();
     let (began, computed, throttled) = (Instant::now(), poll::thread_cpu_time(), cgroup::throttled_time());
@@ -43,7 +44,7 @@ pub fn send(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl FnM
     let mut ran = Ran { number: run.number, ..Ran::default() };
     let mut next_look = began;
     let mut is_blocked = false;
-    while !stop.load(Relaxed) && ran.bytes < max_bytes {
+    while !stop.load(Relaxed) && (ran.bytes < max_bytes || ran.acked < max_bytes) {
         let now = Instant::now();
         if now >= next_look {
             next_look = now + BETWEEN_LOOKS;
@@ -54,6 +55,11 @@ pub fn send(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl FnM
             break;
         }
         let room = usize::try_from(max_bytes - ran.bytes).unwrap_or(usize::MAX).min(payload.len());
+        if room == 0 {
+            // The last bytes are on the way.
+            thread::sleep(next_look.min(until).saturating_duration_since(now));
+            continue;
+        }
         is_blocked = false;
         match { stream }.write(&payload[..room]) {
             Ok(sent) => ran.bytes += sent as u64,
@@ -83,7 +89,7 @@ pub fn receive(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl 
     let mut ran = Ran { number: run.number, ..Ran::default() };
     // The sender ends there. One that goes on does not keep to what was agreed.
     let max_bytes = run.max_bytes / u64::from(run.connections);
-    while !stop.load(Relaxed) && Instant::now() < until && ran.bytes < max_bytes {
+    while !stop.load(Relaxed) && Instant::now() < until && ran.bytes <= max_bytes {
         match { stream }.read(&mut buffer) {
             Ok(0) => break,
             Ok(got) => {
@@ -126,7 +132,10 @@ impl Ran {
     }
 
     fn note_cpu(&mut self, began: Instant, computed: Duration, throttled_before: Duration) {
-        let lasted = began.elapsed().as_secs_f64().max(1e-3);
+        let lasted = began.elapsed().as_secs_f64();
+        if lasted < LEAST_SECONDS {
+            return;
+        }
         self.cpu = (poll::thread_cpu_time().saturating_sub(computed).as_secs_f64() / lasted).min(1.0);
         self.throttled = (cgroup::throttled_time().saturating_sub(throttled_before).as_secs_f64() / lasted).min(1.0);
     }
@@ -156,6 +165,8 @@ fn payload() -> Vec<u8> {
 const BUFFER: usize = 256 << 10;
 /// Time from one look to the next: a decision needs eight in three seconds.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// Length of a run in seconds from which on its share of the processor's time means something.
+const LEAST_SECONDS: f64 = 1.0;
 /// Time after the end of a run that its receiver waits for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 

@@ -114,9 +114,10 @@ impl Way {
         let is_full = kinds
             .filter(|(run, _)| is_near(run.rate, self.best()))
             .any(|(_, kind)| matches!(kind, Kind::LinkRate | Kind::Policer));
-        // More connections carry no more.
-        let widest = self.runs.iter().max_by_key(|run| run.connections).filter(|run| run.connections > 1);
-        let single = self.runs.iter().filter(|run| run.connections == 1).map(|run| run.rate).max().unwrap_or_default();
+        // More connections carry no more. A run that was over too soon shows nothing.
+        let runs = || self.runs.iter().filter(|run| run.facts.is_some());
+        let widest = runs().max_by_key(|run| run.connections).filter(|run| run.connections > 1);
+        let single = runs().filter(|run| run.connections == 1).map(|run| run.rate).max().unwrap_or_default();
         is_full || self.line.is_some() || widest.is_some_and(|widest| is_near(single, widest.rate))
     }
 

@@ -435,7 +435,7 @@ const BETWEEN_ECHOES: Duration = Duration::from_millis(30);
 /// Length of another run in seconds.
 const OTHER_SECONDS: f64 = 4.0;
 /// Least length of a run that shows something.
-const MIN_SECONDS: f64 = 0.5;
+const MIN_SECONDS: f64 = 0.3;
 /// The congestion controls that are tried beside the default, and how many of them.
 const TRIED: &[&str] = &["bbr", "cubic", "reno"];
 const MAX_OTHERS: usize = 2;

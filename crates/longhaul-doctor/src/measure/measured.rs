@@ -338,11 +338,13 @@ impl Outcome {
         let is_order = looks.is_sorted_by_key(|look| look.at) && looks.is_sorted_by_key(|look| look.acked);
         let is_share = |share: f64| (0.0..=1.0).contains(&share);
         let are_shares = [sender, receiver].iter().all(|ran| is_share(ran.cpu) && is_share(ran.throttled));
+        let is_time = |micros: u64| micros <= MAX_MICROS;
+        let are_times = looks.iter().all(|look| [look.at, look.rtt, look.min_rtt].into_iter().all(is_time));
         let are_segments = sender.mss <= MAX_MSS && looks.iter().all(|look| look.mss <= sender.mss);
         // The SYN and FIN of each connection count as a byte.
         let has_come = receiver.bytes.saturating_add(connections * (UNREAD + 2));
         let is_too_much = run.direction == Direction::Down && sender.acked > has_come;
-        receiver.bytes > sender.bytes || !is_order || !are_shares || !are_segments || is_too_much
+        receiver.bytes > sender.bytes || !is_order || !are_shares || !are_times || !are_segments || is_too_much
     }
 }
 
@@ -409,5 +411,7 @@ const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;
 const MANY: f64 = 1000.0;
 /// Lost segments from which on their share is no matter of chance.
 pub(super) const FEW: f64 = 3.0;
+/// An hour in µs: no run and no round trip lasts longer.
+const MAX_MICROS: u64 = 3_600_000_000;
 /// MSS at most: a packet has 65,535 bytes.
 const MAX_MSS: u32 = 65_495;

@@ -67,10 +67,14 @@ pub(super) fn find_line(
         let lost = 1.0 - (arrived.datagrams as f64 / sent.datagrams as f64).min(1.0);
         line.trains.push((Rate(out as u64), Rate(came as u64), lost));
         if came < SLOWER * out {
+            let median = line.median_of(Rate(came as u64), session, datagrams, &train)?;
+            if median.0 as f64 >= SLOWER * out {
+                continue;
+            }
             let early = rate_of(arrived.early_bytes, arrived.early_micros, per_byte);
             // A line lets nothing pass faster than itself. One burst of a reader that was busy has a time of zero.
             line.is_policed = lost > POLICED && arrived.early_micros > 1000 && early > EARLY * came;
-            line.rate = Some(line.median_of(Rate(came as u64), session, datagrams, &train)?);
+            line.rate = Some(median);
         }
         // Also where this host cannot send faster.
         if line.rate.is_some() || out < 0.5 * asked || asked < wanted {
@@ -124,17 +128,21 @@ fn rate_of(bytes: u64, micros: u64, per_byte: f64) -> f64 {
 
 /// Sends one train. Returns what was sent and what arrived.
 fn one(session: &mut Session, datagrams: &Datagrams, train: &Train) -> io::Result<(Trained, Trained)> {
-    match train.direction {
+    let (sent, arrived) = match train.direction {
         Direction::Up => {
             session.begin_train(train)?;
             let (sent, time) = send_train(&datagrams.socket, datagrams.to, datagrams.nonce, train)?;
             let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
             let sent = Trained { number: train.number, datagrams: sent, micros, ..Trained::default() };
             let arrived = session.arrived(train.number, sent.datagrams, datagrams.patience / 2)?;
-            Ok((sent, arrived))
+            io::Result::Ok((sent, arrived))
         }
         Direction::Down => datagrams.count(train, || session.train_down(train)),
-    }
+    }?;
+    // A path may deliver a datagram twice, but no more comes than that.
+    let most = sent.datagrams.saturating_mul(2 * u64::from(train.size));
+    let is_true = arrived.half_bytes.max(arrived.early_bytes) <= most && arrived.datagrams <= 2 * sent.datagrams;
+    Ok((sent, if is_true { arrived } else { Trained::default() }))
 }
 
 /// Rate of the first train in bit/s, and how much faster each is than the one before.
