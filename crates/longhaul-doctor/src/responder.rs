@@ -85,7 +85,7 @@ struct Server {
     allow: Vec<ipnet::IpNet>,
     key: Option<Arc<Key>>,
     answerer: Arc<Answerer>,
-    /// Number of connections that have a thread.
+    /// Number of connections that have a thread, without those of the session's runs.
     served: Arc<AtomicUsize>,
     /// Number of probes among them.
     probes: Arc<AtomicUsize>,
@@ -172,12 +172,19 @@ impl Server {
     fn begin(&self, one: &Pending, preface: PrefaceKind) {
         let Ok(mut stream) = one.stream.try_clone() else { return };
         let _ = sockopt::set_receive_low_water(stream.as_fd(), 1);
-        if self.served.load(Relaxed) >= MAX_SERVED || stream.read(&mut [0; MAX_PREFACE_BYTES]).is_err() {
+        let peer = one.peer.ip();
+        // What others do breaks no session that goes on.
+        let is_of_session =
+            matches!(&preface, PrefaceKind::Measure(preface) if self.answerer.is_of_session(preface, peer));
+        let counts = usize::from(!is_of_session);
+        if !is_of_session && self.served.load(Relaxed) >= MAX_SERVED
+            || stream.read(&mut [0; MAX_PREFACE_BYTES]).is_err()
+        {
             return;
         }
         let (answerer, key, probes) = (self.answerer.clone(), self.key.clone(), self.probes.clone());
-        let (served, peer) = (self.served.clone(), one.peer.ip().to_canonical());
-        served.fetch_add(1, Relaxed);
+        let (served, peer) = (self.served.clone(), peer.to_canonical());
+        served.fetch_add(counts, Relaxed);
         let serving = move || {
             match preface {
                 PrefaceKind::Measure(preface) => {
@@ -191,10 +198,10 @@ impl Server {
                     probes.fetch_sub(1, Relaxed);
                 }
             }
-            served.fetch_sub(1, Relaxed);
+            served.fetch_sub(counts, Relaxed);
         };
         if thread::Builder::new().name("session".into()).spawn(serving).is_err() {
-            self.served.fetch_sub(1, Relaxed);
+            self.served.fetch_sub(counts, Relaxed);
         }
     }
 
@@ -216,7 +223,7 @@ fn tell(peer: IpAddr, is_control: bool, ended: io::Result<Option<String>>) {
 /// Connections without a preface at most, and the time that each has for it.
 const MAX_PENDING: usize = 256;
 const PREFACE_TIME: Duration = Duration::from_secs(10);
-/// Connections with a thread at most: those of one session, and refusals.
+/// Connections with a thread at most, beside those of the session's runs: probes and refusals.
 const MAX_SERVED: usize = 96;
 /// Probes among them at most.
 const MAX_PROBES: usize = 16;

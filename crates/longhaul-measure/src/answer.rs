@@ -12,11 +12,11 @@ use longhaul_core::wire::probe::Nonce;
 use longhaul_core::wire::proof::Key;
 use longhaul_sys::sockopt;
 use socket2::SockRef;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct Answerer {
     session: Mutex<Option<Arc<Session>>>,
-    /// Number of clients that have not proved the key yet.
-    proving: AtomicUsize,
+    /// The clients that have not proved the key yet, the oldest first. Each with whether it has given way.
+    proving: Mutex<VecDeque<Arc<AtomicBool>>>,
 }
 
 /// The socket for datagrams, and the count of a train.
@@ -82,6 +82,13 @@ impl Answerer {
         }
     }
 
+    /// Whether a connection with `preface` from `address` is one of a run of the session that goes on.
+    pub fn is_of_session(&self, preface: &Preface, address: IpAddr) -> bool {
+        let session = lock(&self.session);
+        let is_its = |session: &Arc<Session>| session.nonce == preface.nonce && session.peer.ip() == address;
+        preface.run.is_some() && session.as_ref().is_some_and(is_its)
+    }
+
     /// Whether a session with a client at `address` goes on.
     pub fn is_busy_with(&self, address: IpAddr) -> bool {
         lock(&self.session).as_ref().is_some_and(|session| session.peer.ip() == address)
@@ -119,20 +126,29 @@ impl Answerer {
             }
         };
         let _ended = EndOfSession(self, &session);
-        session.converse(&mut talk)?;
+        session.converse(&mut talk, SILENCE)?;
         Ok(None)
     }
 
     /// Waits for the proof of the key. Returns why there is none.
     fn refusal_of_proof(&self, talk: &mut Talk, proves: impl FnOnce(&str) -> bool) -> Option<String> {
-        // Each holds a thread while it is waited for.
-        let is_crowded = self.proving.fetch_add(1, Relaxed) >= MAX_PROVING;
-        let asked = if is_crowded { None } else { talk.hear(Instant::now() + PROOF_TIME, || false).ok() };
-        self.proving.fetch_sub(1, Relaxed);
+        let gave_way = Arc::new(AtomicBool::new(false));
+        {
+            let mut proving = lock(&self.proving);
+            proving.push_back(gave_way.clone());
+            // Each holds a thread while it is waited for. One with the key proves it within a round trip, so the oldest has none.
+            if proving.len() > MAX_PROVING {
+                proving.pop_front().iter().for_each(|oldest| oldest.store(true, Relaxed));
+            }
+        }
+        let asked = talk.hear(Instant::now() + PROOF_TIME, || gave_way.load(Relaxed));
+        lock(&self.proving).retain(|other| !Arc::ptr_eq(other, &gave_way));
         match asked {
-            _ if is_crowded => Some("too many clients have not proved the key yet; try again".into()),
-            Some(Ask::Proof(proof)) if proves(&proof) => None,
-            Some(Ask::Proof(_)) => Some("the key is another one: compare both key files".into()),
+            Ok(Ask::Proof(proof)) if proves(&proof) => None,
+            Ok(Ask::Proof(_)) => Some("the key is another one: compare both key files".into()),
+            Err(err) if err.kind() == ErrorKind::Interrupted => {
+                Some("too many clients have not proved the key yet; try again".into())
+            }
             _ => Some("no proof of the key came".into()),
         }
     }
@@ -202,7 +218,9 @@ impl Session {
         MAX_TIME.saturating_sub(left).as_micros() as u64
     }
 
-    fn converse(self: &Arc<Session>, talk: &mut Talk) -> io::Result<()> {
+    /// # Errors
+    /// The connection broke. `TimedOut`: the client has said nothing for `silence`, neither here nor by datagrams.
+    fn converse(self: &Arc<Session>, talk: &mut Talk, silence: Duration) -> io::Result<()> {
         let datagrams = self.open_datagrams(talk.stream());
         let here = datagrams.as_ref().and_then(|(socket, _)| socket.local_addr().ok());
         let datagram_port = here.map(|here| here.port());
@@ -218,9 +236,13 @@ impl Session {
         talk.tell(&Tell::Admitted(admitted), self.until)?;
         let mut bytes_left = MAX_BYTES;
         loop {
-            let ask = match talk.hear(self.until, || false) {
+            let since = Instant::now();
+            let heard =
+                || datagrams.as_ref().and_then(|(_, tally)| lock(tally).heard).map_or(since, |at| at.max(since));
+            let ask = match talk.hear(self.until, || heard().elapsed() >= silence) {
                 Ok(ask) => ask,
                 Err(err) if err.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+                Err(err) if err.kind() == ErrorKind::Interrupted => return Err(ErrorKind::TimedOut.into()),
                 Err(err) => return Err(err),
             };
             match ask {
@@ -229,18 +251,25 @@ impl Session {
                     let why = "it allows no such run: too long, too many connections or bytes".into();
                     talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;
                 }
+                Ask::Run(run) if !run.can_be_sent_by(&congestion_controls()) => {
+                    let name = run.congestion.unwrap_or_default();
+                    let why = format!("its kernel does not offer the congestion control {name}");
+                    talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;
+                }
                 Ask::Run(run) => {
                     bytes_left -= run.max_bytes;
                     let ran = self.gather(run, talk)?;
                     talk.tell(&Tell::Ran(ran), self.until)?;
                 }
-                Ask::Train(train) if !train.is_valid() || train.bytes() > bytes_left || datagrams.is_none() => {
-                    let why = "it allows no such train".into();
-                    talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;
-                }
                 Ask::Train(train) => {
-                    bytes_left = bytes_left.saturating_sub(train.bytes().max(train.size.into()));
-                    let told = datagrams.as_ref().map_or(Tell::Ready(0), |datagrams| self.train(datagrams, &train));
+                    let is_allowed = train.is_valid() && train.bytes() <= bytes_left;
+                    let told = match datagrams.as_ref().filter(|_| is_allowed) {
+                        Some(datagrams) => {
+                            bytes_left = bytes_left.saturating_sub(train.bytes().max(train.size.into()));
+                            self.train(datagrams, &train)
+                        }
+                        None => Tell::Refused(Refused { is_busy: false, why: "it allows no such train".into() }),
+                    };
                     talk.tell(&told, self.until)?;
                 }
                 Ask::Arrived(number) => {
@@ -397,6 +426,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Length of a session at most: a client with the defaults needs 60 s.
 const MAX_TIME: Duration = Duration::from_secs(180);
+/// Time after which a session ends whose client says nothing outside of a run. A client is silent for 18 s at most while no datagram comes
+/// through.
+const SILENCE: Duration = Duration::from_secs(30);
 /// Payload bytes of all runs of a session together at most.
 pub const MAX_BYTES: u64 = 100_000_000_000;
 /// Time until the session begins: some round trips of any path.
@@ -411,3 +443,85 @@ const ENDING_TIME: Duration = Duration::from_secs(1);
 const LOOK_AROUND: Duration = Duration::from_millis(200);
 /// Length of a client's message at most.
 const MAX_ASK: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const PREFACE: Preface = Preface { messages: MESSAGES, run: None, nonce: [7; 16] };
+
+    /// Lets `answerer` serve a client, with `entry`. Returns the client after the answerer's first message.
+    fn client(answerer: &Arc<Answerer>, entry: Entry) -> (Talk, JoinHandle<io::Result<Option<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.set_nonblocking(true).unwrap();
+        let (answerer, far) = (answerer.clone(), listener.accept().unwrap().0);
+        let serving = thread::spawn(move || answerer.serve(far, &PREFACE, &entry));
+        let mut talk = Talk::new(near, 1 << 20);
+        talk.find(&GREETING, soon(), || false).unwrap();
+        assert!(matches!(hear(&mut talk), Tell::Hello(_)));
+        (talk, serving)
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn hear(talk: &mut Talk) -> Tell {
+        talk.hear(soon(), || false).unwrap()
+    }
+
+    #[test]
+    fn the_oldest_client_without_the_key_gives_way() {
+        let (answerer, key) = (Arc::default(), Arc::new(Key::new(b"0123456789abcdef").unwrap()));
+        let begin = || client(&answerer, Entry::Key(key.clone()));
+        let wait_for = |count| {
+            while lock(&answerer.proving).len() != count {
+                thread::yield_now();
+            }
+        };
+        let mut clients = Vec::new();
+        for count in 1..=MAX_PROVING {
+            clients.push(begin());
+            wait_for(count);
+        }
+        clients.push(begin());
+        let (mut oldest, _) = clients.remove(0);
+        let Tell::Refused(refused) = hear(&mut oldest) else { panic!("it has the place of another one") };
+        assert!(refused.why.contains("too many clients"), "{refused:?}");
+        wait_for(MAX_PROVING);
+    }
+
+    #[test]
+    fn a_congestion_control_that_the_kernel_lacks_is_refused_where_the_answerer_sends() {
+        let (mut talk, serving) = client(&Arc::default(), Entry::Open);
+        assert!(matches!(hear(&mut talk), Tell::Admitted(_)));
+        let (direction, congestion) = (Direction::Down, Some("none_such".to_string()));
+        let run = Run { number: 1, direction, connections: 1, congestion, ..Run::default() };
+        talk.tell(&Ask::Run(run), soon()).unwrap();
+        let Tell::Refused(refused) = hear(&mut talk) else { panic!("the run may begin") };
+        assert!(refused.why.contains("does not offer the congestion control none_such"), "{refused:?}");
+        drop(talk);
+        assert_eq!(serving.join().unwrap().unwrap(), None);
+    }
+
+    #[test]
+    fn a_silent_client_loses_its_session() {
+        let answerer = Answerer::default();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        far.set_nonblocking(true).unwrap();
+        let session = answerer.begin([7; 16], near.local_addr().unwrap()).unwrap();
+        let of_run = Preface { run: Some(1), ..PREFACE };
+        assert!(answerer.is_of_session(&of_run, [127, 0, 0, 1].into()));
+        assert!(!answerer.is_of_session(&PREFACE, [127, 0, 0, 1].into()), "another control connection");
+        assert!(!answerer.is_of_session(&of_run, [127, 0, 0, 2].into()));
+        let ended = EndOfSession(&answerer, &session);
+        let broke = session.converse(&mut Talk::new(far, MAX_ASK), Duration::ZERO).unwrap_err();
+        assert_eq!(broke.kind(), ErrorKind::TimedOut);
+        drop(ended);
+        assert!(!answerer.is_of_session(&of_run, [127, 0, 0, 1].into()));
+    }
+}

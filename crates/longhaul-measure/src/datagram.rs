@@ -134,7 +134,7 @@ pub(crate) fn answer(
             Some(train) if train.kind == Kind::Train => tally.count(&train, got, Instant::now()),
             Some(question) if answered < MAX_ANSWERS => {
                 answered += 1;
-                tally.client = Some(from);
+                (tally.client, tally.heard) = (Some(from), Some(Instant::now()));
                 drop(tally);
                 reply(socket, from, &question, got);
             }
@@ -149,6 +149,8 @@ pub(crate) fn answer(
 pub struct Tally {
     /// Address of the client's socket for datagrams, once one came.
     pub client: Option<SocketAddr>,
+    /// When the last question of the client came.
+    pub heard: Option<Instant>,
     number: u32,
     /// Time and bytes of each arrival.
     arrivals: Vec<(Instant, usize)>,
@@ -160,7 +162,7 @@ pub struct Tally {
 impl Tally {
     /// Begins to count the train `number`.
     pub fn begin(&mut self, number: u32) {
-        *self = Tally { client: self.client, number, ..Tally::default() };
+        *self = Tally { client: self.client, heard: self.heard, number, ..Tally::default() };
     }
 
     /// Counts `one` of `bytes` payload bytes, which arrived.

@@ -238,6 +238,11 @@ impl Run {
             && self.number > 0
             && self.max_rate != Some(0)
     }
+
+    /// Whether the answerer, whose kernel offers `controls`, can send it, or need not.
+    pub(crate) fn can_be_sent_by(&self, controls: &[String]) -> bool {
+        self.direction == Direction::Up || self.congestion.as_ref().is_none_or(|name| controls.contains(name))
+    }
 }
 
 /// Connections of a run at most.

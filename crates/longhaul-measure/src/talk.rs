@@ -74,11 +74,16 @@ impl Talk {
         }
     }
 
-    /// Reads until `mark` has come, and returns the first bytes that came before it, 255 at most.
+    /// Reads until `mark` has come, or `is_over`, and returns the first bytes that came before it, 255 at most.
     ///
     /// # Errors
     /// As [`hear`](Talk::hear), with the bytes that have come.
-    pub fn find(&mut self, mark: &[u8], deadline: Instant) -> Result<Vec<u8>, (io::Error, Vec<u8>)> {
+    pub fn find(
+        &mut self,
+        mark: &[u8],
+        deadline: Instant,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Vec<u8>, (io::Error, Vec<u8>)> {
         let mut before = Vec::new();
         loop {
             if let Some(at) = self.unread.windows(mark.len()).position(|bytes| bytes == mark) {
@@ -89,7 +94,7 @@ impl Talk {
             let known = self.unread.len().saturating_sub(mark.len() - 1);
             before.extend(self.unread.drain(..known));
             before.truncate(255);
-            if let Err(err) = self.fill(deadline, &|| false) {
+            if let Err(err) = self.fill(deadline, &is_over) {
                 before.append(&mut self.unread);
                 before.truncate(255);
                 return Err((err, before));
@@ -155,7 +160,7 @@ mod tests {
         });
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut talk = Talk::new(near, 100);
-        assert_eq!(talk.find(b"MARK", deadline).unwrap(), b"220 host says hello\r\n");
+        assert_eq!(talk.find(b"MARK", deadline, || false).unwrap(), b"220 host says hello\r\n");
         assert_eq!(talk.hear::<Ask>(deadline, || false).unwrap(), Ask::Echo(7));
         assert_eq!(
             talk.hear::<Tell>(deadline, || false).unwrap(),

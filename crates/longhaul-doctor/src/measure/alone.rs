@@ -3,7 +3,7 @@
 
 use super::course::{Limits, chosen_mss};
 use super::ladder::{in_tries, largest, receive, steps};
-use super::measured::Measured;
+use super::measured::{Ended, Measured};
 use super::session::Outcome;
 use super::way::Way;
 use crate::say::note;
@@ -13,10 +13,10 @@ use longhaul_measure::message::{Buffers, Direction, Run};
 use longhaul_sys::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Measures the path by `way`, to the far end called `to`, whose first connection took `connect_time`. `why` says why nobody answers.
@@ -30,7 +30,8 @@ pub(super) fn measure(
 ) -> Measured {
     let (address, is_direct) = (way.address(), way.through().is_none());
     // The daemon's part would be in the times.
-    let connects = (1..if is_direct { CONNECTS } else { 1 }).filter_map(|_| {
+    let is_stopped = || stop.load(Relaxed);
+    let connects = (1..if is_direct { CONNECTS } else { 1 }).take_while(|_| !is_stopped()).filter_map(|_| {
         let began = Instant::now();
         way.connect(None, &[]).ok().map(|_| began.elapsed())
     });
@@ -40,19 +41,24 @@ pub(super) fn measure(
         address: Some(address),
         connect: connect_time,
         idle: connects.chain([connect_time]).collect(),
-        mss: chosen_mss(way),
+        mss: if is_stopped() { None } else { chosen_mss(way) },
         buffers: [Buffers::here(), Buffers::default()],
         limit: limits.rate,
         notes: vec![why],
         ..Measured::default()
     };
     let rtt = measured.min_rtt().unwrap_or_default();
-    if is_direct {
-        climb(&mut measured, address, rtt);
+    if is_direct && !is_stopped() {
+        climb(&mut measured, address, rtt, stop);
     }
-    if is_direct && address.port() == DISCARD {
+    if is_direct && address.port() == DISCARD && !is_stopped() {
         measured.outcomes.extend(fill(way, limits, stop));
     }
+    measured.ended = match measured.outcomes.last() {
+        _ if is_stopped() => Some(Ended::Interrupted),
+        Some(outcome) if stands_still(&outcome.series) => Some(Ended::Died(Direction::Up)),
+        _ => None,
+    };
     measured.notes.push(match measured.outcomes.is_empty() {
         true => format!(
             "one end alone measures the time of a connection, the MSS and the path MTU up; a transfer up, too, where a discard server \
@@ -64,8 +70,15 @@ pub(super) fn measure(
 }
 
 /// Finds the path MTU up by echoes of ICMP.
-fn climb(measured: &mut Measured, address: SocketAddr, rtt: Duration) {
-    match Echoes::open(address, rtt).and_then(|mut echoes| steps(|sizes| in_tries(sizes, |left| echoes.pass(left)))) {
+fn climb(measured: &mut Measured, address: SocketAddr, rtt: Duration, stop: &AtomicBool) {
+    let climbed = Echoes::open(address, rtt).and_then(|mut echoes| {
+        let mut pass = |left: &[u32]| match stop.load(Relaxed) {
+            true => Err(ErrorKind::Interrupted.into()),
+            false => echoes.pass(left),
+        };
+        steps(|sizes| in_tries(sizes, &mut pass))
+    });
+    match climbed {
         Ok(steps) => {
             let up = Direction::Up as usize;
             measured.ladder.path_mtu[up] = largest(&steps);
@@ -74,6 +87,7 @@ fn climb(measured: &mut Measured, address: SocketAddr, rtt: Duration) {
                 measured.notes.push("the path MTU is not known: no echo of ICMP came back".into());
             }
         }
+        Err(err) if err.kind() == ErrorKind::Interrupted => {}
         Err(err) => {
             let why = format!(
                 "the path MTU is not known: no echoes of ICMP: {err}; run it as root, or see net.ipv4.ping_group_range in icmp(7)"
@@ -99,6 +113,13 @@ fn fill(way: &Way, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
     let mut series = Vec::new();
     let sender = bulk::send(&stream, &run, stop, |look| series.push((look.time(), look.acked.saturating_sub(1))));
     (sender.acked > 0).then(|| Outcome { run, series, sender, ..Outcome::default() })
+}
+
+/// Whether nothing more is acknowledged at the end of a transfer with this series.
+fn stands_still(series: &[(Duration, u64)]) -> bool {
+    let Some((end, acked)) = series.last() else { return false };
+    let reached = series.iter().find(|(_, before)| before == acked).map_or(*end, |(at, _)| *at);
+    *end - reached >= STILL
 }
 
 /// A socket for echoes of ICMP with DF: one of icmp(7) for every user, or else one of raw(7), which needs CAP_NET_RAW.
@@ -168,12 +189,24 @@ const IDENTIFIER: u16 = 0x6c68;
 const CONNECTS: u32 = 5;
 /// Port of a server that takes every byte (RFC 863).
 const DISCARD: u16 = 9;
+/// Time without an acknowledgement after which the path has died: more than a retransmission takes on any path.
+const STILL: Duration = Duration::from_secs(4);
 /// Time of sending to it in seconds.
 const FILL_SECONDS: f64 = 10.0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transfer_stands_still_if_nothing_is_acknowledged_at_its_end() {
+        let series = |times: &[(u64, u64)]| -> Vec<(Duration, u64)> {
+            times.iter().map(|(at, acked)| (Duration::from_secs(*at), *acked)).collect()
+        };
+        assert!(stands_still(&series(&[(0, 0), (3, 9), (5, 9), (8, 9)])));
+        assert!(!stands_still(&series(&[(0, 0), (5, 0), (6, 9), (8, 9)])));
+        assert!(!stands_still(&series(&[(0, 0), (8, 0), (9, 9)])) && !stands_still(&[]));
+    }
 
     #[test]
     fn an_echo_proves_its_size() {

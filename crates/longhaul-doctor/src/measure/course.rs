@@ -71,7 +71,10 @@ struct Step {
 
 impl<'a> Course<'a> {
     /// Returns a measurement over `session`, to the far end called `to`.
-    pub(super) fn new(session: Session, to: &str, limits: Limits, stop: &'a AtomicBool) -> Course<'a> {
+    pub(super) fn new(mut session: Session, to: &str, limits: Limits, stop: &'a AtomicBool) -> Course<'a> {
+        // The kernel's round trip is that of the path, whatever the far end does.
+        let slow = LATE + ROUND_TRIPS * session.kernel_rtt().unwrap_or_default();
+        session.until = session.until.min(Instant::now() + limits.time + BESIDE + slow);
         let way = session.way();
         let measured = Measured {
             to: to.into(),
@@ -429,6 +432,9 @@ pub(super) fn chosen_mss(way: &Way) -> Option<u32> {
 /// minute at most, and more only where the session dies.
 const BESIDE: Duration = Duration::from_secs(19);
 const RUNS: u32 = 10;
+/// Time beyond these after which the far end is too slow, and the round trips that the steps before the first run take.
+const LATE: Duration = Duration::from_secs(10);
+const ROUND_TRIPS: u32 = 100;
 /// Number of small messages before the first run, and the time between two.
 const ECHOES: u32 = 20;
 const BETWEEN_ECHOES: Duration = Duration::from_millis(30);

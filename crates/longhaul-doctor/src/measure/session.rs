@@ -34,7 +34,7 @@ pub(super) struct Session {
     /// Whether the measurement shall end.
     stop: Arc<AtomicBool>,
     began: Instant,
-    /// Time at which the answerer ends it.
+    /// Time at which the answerer ends it, or at which this end gives up a far end that is slow.
     pub(super) until: Instant,
 }
 
@@ -116,7 +116,7 @@ impl Session {
         let stream = way.connect(Some(CONTROL_MSS), &preface.bytes()).map_err(|err| match err.kind() {
             // It was accepted first.
             ErrorKind::ConnectionReset => {
-                NoSession::OneSided { why: who_answers(way, &err, &[]), connect: began.elapsed() }
+                NoSession::OneSided { why: who_answers(way, &err, &[], stop), connect: began.elapsed() }
             }
             _ => NoSession::Unreachable(format!("{address}: {}", in_words(&err))),
         })?;
@@ -126,16 +126,18 @@ impl Session {
         let one_sided = |why: String| NoSession::OneSided { why, connect };
         let (here, mut talk) = (stream.local_addr(), Talk::new(stream, MAX_TELL));
         let deadline = Instant::now() + GREETING_TIME;
-        talk.find(&GREETING, deadline).map_err(|(err, said)| one_sided(who_answers(way, &err, &said)))?;
+        let is_stopped = || stop.load(Relaxed);
+        talk.find(&GREETING, deadline, is_stopped)
+            .map_err(|(err, said)| one_sided(who_answers(way, &err, &said, stop)))?;
         let lost = |err: io::Error| one_sided(format!("the answerer at {address}: {}", in_words(&err)));
-        let Tell::Hello(hello) = talk.hear(deadline, || false).map_err(lost)? else {
+        let Tell::Hello(hello) = talk.hear(deadline, is_stopped).map_err(lost)? else {
             return Err(one_sided(format!("the answerer at {address} begins with another message")));
         };
         if let Some(challenge) = &hello.challenge {
             let proof = prove(challenge, &nonce, key, way).map_err(NoSession::Refused)?;
             talk.tell(&Ask::Proof(proof), deadline).map_err(lost)?;
         }
-        match talk.hear(deadline, || false).map_err(lost)? {
+        match talk.hear(deadline, is_stopped).map_err(lost)? {
             Tell::Admitted(admitted) => {
                 let version = shown(&hello.version);
                 let congestion = admitted.congestion.iter().take(16).map(|name| shown(name)).collect();
@@ -149,7 +151,7 @@ impl Session {
                 let remedy = here.ok().filter(|_| is_closed).map_or(String::new(), |here| remedy(here.ip()));
                 Err(NoSession::Refused(format!("{address} refuses: {}{remedy}", shown(&why))))
             }
-            other => Err(one_sided(format!("the answerer at {address} says {other:?}"))),
+            _ => Err(one_sided(format!("the answerer at {address} says something else"))),
         }
     }
 
@@ -230,10 +232,16 @@ impl Session {
     }
 
     fn ask(&mut self, ask: &Ask) -> io::Result<Tell> {
-        let deadline = Instant::now() + ECHO_TIME;
-        self.talk.tell(ask, deadline)?;
+        let deadline = self.until.min(Instant::now() + ECHO_TIME);
         let stop = self.stop.clone();
-        self.talk.hear(deadline, || stop.load(Relaxed))
+        let told = self.talk.tell(ask, deadline).and_then(|()| self.talk.hear(deadline, || stop.load(Relaxed)));
+        told.map_err(|err| self.or_too_slow(err))
+    }
+
+    /// Returns `err`, or that the far end is too slow if the time of the session is over.
+    fn or_too_slow(&self, err: io::Error) -> io::Error {
+        let is_late = err.kind() == ErrorKind::TimedOut && Instant::now() >= self.until;
+        if is_late { io::Error::other("the far end answers too slowly") } else { err }
     }
 
     /// Makes a run whose segments have at most `mss` bytes. Returns what it has shown, and why the session was lost or the run refused,
@@ -255,7 +263,8 @@ impl Session {
             Ok(_) => return Err(OTHER.into()),
             Err(err) => return Err(in_words(&err)),
         }
-        let near = self.carry(&run, mss, stop, &mut outcome.series).map_err(|err| in_words(&err))?;
+        let near = self.carry(&run, mss, stop, &mut outcome.series);
+        let near = near.map_err(|err| in_words(&self.or_too_slow(err)))?;
         let (ours, theirs) = match run.direction {
             Direction::Up => (&mut outcome.sender, &mut outcome.receiver),
             Direction::Down => (&mut outcome.receiver, &mut outcome.sender),
@@ -326,7 +335,7 @@ impl Session {
 
     /// Waits until the answerer reads. The bytes of a server that speaks first may come before.
     fn wait_for_go(&self, mut stream: &TcpStream) -> io::Result<()> {
-        let (mut go, deadline) = ([0; GO.len()], Instant::now() + ECHO_TIME);
+        let (mut go, deadline) = ([0; GO.len()], self.until.min(Instant::now() + ECHO_TIME));
         while go != *GO {
             match stream.read_exact(&mut go) {
                 Err(err) if !matches!(err.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Err(err),
@@ -382,7 +391,7 @@ fn remedy(here: IpAddr) -> String {
 }
 
 /// Says who answers at the other end of `way` if it is no answerer: what it `said`, or whether it is an older longhaul.
-fn who_answers(way: &Way, err: &io::Error, said: &[u8]) -> String {
+fn who_answers(way: &Way, err: &io::Error, said: &[u8], stop: &AtomicBool) -> String {
     let address = way.address();
     let line = String::from_utf8_lossy(said);
     let line = shown(line.lines().next().unwrap_or_default().trim());
@@ -392,7 +401,10 @@ fn who_answers(way: &Way, err: &io::Error, said: &[u8]) -> String {
     if !line.is_empty() {
         return format!("another server answers at {address} ({line}), and no longhaul");
     }
-    match older(way) {
+    if stop.load(Relaxed) {
+        return "interrupted".into();
+    }
+    match older(way, stop) {
         Some(version) => format!(
             "longhaul {version} at {address} is too old to measure: update it, or run `longhaul responder` there"
         ),
@@ -407,15 +419,18 @@ fn who_answers(way: &Way, err: &io::Error, said: &[u8]) -> String {
 }
 
 /// Returns the version of a longhaul at the other end of `way` that answers probes.
-fn older(way: &Way) -> Option<String> {
+fn older(way: &Way, stop: &AtomicBool) -> Option<String> {
     let nonce = random().ok()?;
     let mut stream = way.connect(None, &probe::Preface { hops: 0, echo_bytes: 0, nonce }.bytes()).ok()?;
     stream.set_nonblocking(false).ok()?;
-    stream.set_read_timeout(Some(ECHO_TIME)).ok()?;
+    stream.set_read_timeout(Some(BETWEEN_SAMPLES)).ok()?;
     let (mut frames, mut buffer) = (Frames::default(), [0; 1024]);
     let deadline = Instant::now() + ECHO_TIME;
-    while Instant::now() < deadline {
-        let got = stream.read(&mut buffer).ok().filter(|got| *got > 0)?;
+    while Instant::now() < deadline && !stop.load(Relaxed) {
+        let got = match stream.read(&mut buffer) {
+            Err(err) if matches!(err.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            read => read.ok().filter(|got| *got > 0)?,
+        };
         for byte in &buffer[..got] {
             if let Ok(Some(Frame::Report(report))) = frames.take(*byte) {
                 return Some(shown(&report.version));

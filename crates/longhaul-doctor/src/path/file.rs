@@ -6,6 +6,7 @@ use super::limited::Limited;
 use super::value::{MAX_RATE, MAX_RTT, MIN_RATE, MIN_RTT, check_mtu};
 use clap::ValueEnum;
 use longhaul_core::path::laws::{bandwidth_delay, packet};
+use longhaul_core::text::printable;
 use longhaul_units::{Bytes, Rate};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -186,6 +187,7 @@ pub(crate) fn parse<D: DeserializeOwned>(text: &[u8]) -> Result<D, String> {
         serde_json::from_slice(text).map_err(|err| format!("it is no JSON ({err}); {EXPECTED}"))?;
     let kind = value.get("longhaul").and_then(serde_json::Value::as_str);
     if kind != Some("path") {
+        let kind = kind.map(|kind| printable(kind).take(40).collect::<String>());
         let found = kind.map(|kind| format!("it is what `longhaul {kind} --json` wrote; ")).unwrap_or_default();
         return Err(format!("{found}{EXPECTED}"));
     }
@@ -330,6 +332,7 @@ mod tests {
         assert!(refused("").contains("it is no JSON"));
         assert!(refused("{}").contains("a measured path has"));
         assert!(refused(r#"{"longhaul": "advise", "format": 1}"#).contains("`longhaul advise --json` wrote"));
+        assert!(refused(r#"{"longhaul": "\u001b[31mX", "format": 1}"#).contains("`longhaul ?[31mX --json`"));
         assert!(refused(r#"{"longhaul": "path", "format": 2}"#).contains("this longhaul reads 1"));
         assert!(refused(r#"{"longhaul": "path"}"#).contains("format is not 1"));
         let with = |field: &str| refused(&format!(r#"{{"longhaul": "path", "format": 1, {field}}}"#));

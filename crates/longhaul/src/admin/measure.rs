@@ -15,8 +15,10 @@ use longhaul_sys::unix::{MAX_DESCRIPTORS, send_descriptors};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
+use tokio::time::timeout;
 
 /// Begins the measurement that the request with this head asks for: `tunnel=NAME`. Returns `None` if the daemon does not answer.
 pub(super) async fn begin(source: &Source, head: &mut Parts) -> Option<Answer> {
@@ -45,13 +47,17 @@ async fn serve(upgrade: OnUpgrade, measurement: Arc<Measurement>) {
     let Ok(upgraded) = upgrade.await else { return };
     let Ok(parts) = upgraded.downcast::<TokioIo<UnixStream>>() else { return };
     let mut talk = Talk { stream: parts.io.into_inner(), unread: parts.read_buf.to_vec() };
-    tokio::select! {
+    let why = tokio::select! {
         biased;
-        // An error is that of a program that has gone.
-        _ = talk.converse(&measurement) => {}
+        // An error is that of a program that has gone, or that does not begin.
+        _ = talk.converse(&measurement) => return,
         // The conversation waits for the program, or for a dial, which may be dropped.
-        why = measurement.over() => drop(talk.tell(&Tell::Ended(why), &[]).await),
-    }
+        why = timeout(MAX_TIME, measurement.over()) => why,
+    };
+    // A stopped program takes no message. It does not keep the cap, and keeps nobody out.
+    drop(measurement);
+    let why = why.unwrap_or_else(|_| format!("it has taken {} s, the most that it may", MAX_TIME.as_secs()));
+    let _ = timeout(BEGIN_TIME, talk.tell(&Tell::Ended(why), &[])).await;
 }
 
 /// The connection to the program.
@@ -62,8 +68,11 @@ struct Talk {
 
 impl Talk {
     async fn converse(&mut self, measurement: &Arc<Measurement>) -> io::Result<()> {
+        let mut patience = BEGIN_TIME;
         loop {
-            let told = match self.hear().await? {
+            let asked = timeout(patience, self.hear()).await??;
+            patience = MAX_TIME;
+            let told = match asked {
                 Ask::Begin(begin) => {
                     measurement.begin(&begin).await.map(|(begun, sockets)| (Tell::Begun(begun), sockets))
                 }
@@ -113,5 +122,9 @@ impl Talk {
     }
 }
 
+/// Length of a measurement at most: the far relay ends its session after 180 s.
+const MAX_TIME: Duration = Duration::from_secs(200);
+/// Time for the first question.
+const BEGIN_TIME: Duration = Duration::from_secs(10);
 /// Length of a question at most.
 const MAX_LINE: usize = 16 << 10;

@@ -4,14 +4,16 @@
 use crate::harness::*;
 use crate::probe::verified::final_host;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Report};
+use longhaul_core::wire::measure;
 use longhaul_core::wire::probe::{self, LENGTH};
 use serde_json::Value;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 use tempfile::TempDir;
@@ -167,6 +169,48 @@ fn an_interrupted_measurement_reports_what_is_known() {
 }
 
 #[test]
+fn an_interrupt_also_ends_the_wait_for_a_far_end_that_says_nothing() {
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = path(mute.local_addr().unwrap(), &[]);
+    let mut measuring = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _client = mute.accept().unwrap();
+    Command::new("kill").args(["-INT", &measuring.id().to_string()]).status().unwrap();
+    let stderr = BufReader::new(measuring.stderr.take().unwrap());
+    let (output, found) = ended(measuring, stderr);
+    assert_eq!(
+        (output.status.code(), &found["ended"], &found["complete"]),
+        (Some(1), &"interrupted".into(), &false.into())
+    );
+}
+
+/// They hold every thread that a responder has for others.
+#[test]
+fn others_do_not_break_a_measurement_that_goes_on() {
+    let responder = Responder::start(&[]);
+    let (measuring, stderr) = measuring_to(responder.address, "measuring the path to");
+    let over = AtomicBool::new(false);
+    let (output, found) = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                let preface = measure::Preface { messages: measure::MESSAGES, run: None, nonce: [9; 16] }.bytes();
+                let begin = || {
+                    TcpStream::connect(responder.address).and_then(|mut other| {
+                        other.set_read_timeout(Some(TIMEOUT))?;
+                        other.write_all(&preface).map(|()| other)
+                    })
+                };
+                let others: Vec<TcpStream> = (0..110).filter_map(|_| begin().ok()).collect();
+                others.into_iter().for_each(|mut other| drop(other.read_to_end(&mut Vec::new())));
+            }
+        });
+        let ended = ended(measuring, stderr);
+        over.store(true, Relaxed);
+        ended
+    });
+    assert_eq!((output.status.code(), &found["complete"]), (Some(0), &true.into()), "{found}");
+}
+
+#[test]
 fn a_responder_that_dies_leaves_what_is_known() {
     let responder = Responder::start(&[]);
     let (measuring, stderr) = measuring_to(responder.address, "path MTU");
@@ -222,7 +266,7 @@ fn a_responder_answers_a_probe_through_a_tunnel() {
     assert!(verified.status.code() != Some(0) && stdout(&verified).contains("key"), "{}", stdout(&verified));
 }
 
-/// It is closed at once, although the rest of a preface might come.
+/// The responder does not wait for the rest of the preface for ever, and does not spin while it waits.
 #[test]
 fn a_part_of_a_preface_and_fin_end_a_connection_to_a_responder() {
     let responder = Responder::start(&[]);
@@ -230,7 +274,10 @@ fn a_part_of_a_preface_and_fin_end_a_connection_to_a_responder() {
     client.write_all(&probe::MAGIC[..10]).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     client.set_read_timeout(Some(TIMEOUT)).unwrap();
-    assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
+    match client.read(&mut [0]) {
+        Ok(got) => assert_eq!(got, 0),
+        Err(err) => assert_eq!(err.kind(), ErrorKind::ConnectionReset),
+    }
     let stat = fs::read_to_string(format!("/proc/{}/stat", responder.process.0.id())).unwrap();
     // proc_pid_stat(5): utime and stime, in ticks of 10 ms.
     let ticks: Vec<i64> = stat.rsplit(')').next().unwrap().split(' ').filter_map(|word| word.parse().ok()).collect();
