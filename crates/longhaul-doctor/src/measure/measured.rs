@@ -354,7 +354,7 @@ fn facts(outcome: &Outcome) -> Option<Facts> {
     let began = Instant::now();
     for look in &outcome.sender.looks {
         let sink = look.sample();
-        let looks = Looks { source: Default::default(), sink, carried: sink.acked_bytes };
+        let looks = Looks { source: Default::default(), sink, carried: sink.acked_bytes, line_acked: sink.acked_bytes };
         let response = || LossResponse::of(&outcome.sender.congestion);
         last = watch.look(began + look.time(), &looks, response).or(last);
     }

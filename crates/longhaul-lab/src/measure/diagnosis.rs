@@ -51,7 +51,12 @@ impl Diagnosis {
         // The relay's own TCP_INFO of this leg is not read. The host's is that of the same cable.
         let rtt = hosts.iter().map(|host| host.sample.min_rtt).max().unwrap_or_default();
         let source = Sample { rtt, received_bytes: carried + held, ..Sample::default() };
-        let looks = Looks { source, sink: one.sample, carried };
+        let looks = Looks {
+            source,
+            sink: one.sample,
+            carried,
+            line_acked: wans.iter().map(|one| one.sample.acked_bytes).sum(),
+        };
         if let Some(facts) = self.watch.look(now, &looks, || LossResponse::of(&one.congestion)) {
             self.found.add(Facts { is_ssh: self.is_ssh, ..facts }.finding());
         }

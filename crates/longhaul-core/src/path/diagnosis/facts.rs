@@ -63,8 +63,9 @@ pub struct Sink {
     pub in_flight_spread: f64,
     /// The same of the segments in flight by round trip.
     pub rate_spread: f64,
-    /// Number of windows in a row, with this one, in which the rates of the thirds were the same but for 1.5 %.
-    pub constant_windows: u32,
+    /// Number of windows in which the rates of the thirds were the same but for 1 %, the earlier ones for less each: those of all flows to
+    /// the sink's host together. 0 if they were not in this one.
+    pub constant_windows: f64,
     /// Share of the time with bytes in flight.
     pub busy: f64,
     /// Share of that time in which the peer's window limited the sender.
@@ -107,7 +108,9 @@ pub struct Sink {
     pub slowest: f64,
     /// The largest one.
     pub fastest: f64,
-    /// The same of the first window of the flow.
+    /// The same of all flows to the sink's host together.
+    pub line_rate: f64,
+    /// The largest rate of a third of the first window of the flow.
     pub first_fastest: f64,
     /// The same of all windows after the first.
     pub later_fastest: f64,

@@ -9,6 +9,8 @@
 mod facts;
 mod finding;
 mod kind;
+#[cfg(test)]
+mod replay_tests;
 mod rules;
 #[cfg(test)]
 mod rules_tests;

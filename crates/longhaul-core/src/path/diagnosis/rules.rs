@@ -82,7 +82,36 @@ impl Facts {
     /// higher rate. In a queue of others, the rate follows the bytes, and varies.
     fn makes_the_queue(&self) -> bool {
         let brings_nothing = self.sink.rate_spread <= 0.5 * self.sink.in_flight_spread;
-        self.sink.constant_windows >= 2 || (brings_nothing && self.sink.in_flight_spread >= VARIED)
+        self.is_constant() || (brings_nothing && self.sink.in_flight_spread >= VARIED)
+    }
+
+    /// Whether the rate of all flows to the sink's host has been constant: they have the line for themselves. Beside CUBIC, BBR may have
+    /// a constant share, and a longer queue than it makes alone.
+    fn is_constant(&self) -> bool {
+        let is_own = self.has_siblings() || !self.paces() || self.is_short();
+        self.sink.constant_windows >= CONSTANT_WINDOWS && is_own
+    }
+
+    /// Whether other flows of this process go to the same host.
+    fn has_siblings(&self) -> bool {
+        self.sink.line_rate >= 1.25 * self.sink.fastest
+    }
+
+    /// Whether the queue is one that BBR makes alone.
+    fn is_short(&self) -> bool {
+        self.sink.queue() * 3 <= self.sink.min_rtt
+    }
+
+    /// Whether the congestion control sends at the rate that it has seen delivered, as BBR does.
+    fn paces(&self) -> bool {
+        self.sink.response == Some(LossResponse::Ignores)
+    }
+
+    /// Whether others have filled the queue: one stood before the flow began. Where the rate has risen since then, they may have ended, but
+    /// BBR makes no long queue alone.
+    fn is_of_others(&self) -> bool {
+        let has_risen = self.sink.fastest > RISEN * self.sink.first_fastest;
+        self.had_queue() && (!has_risen || (self.paces() && !self.is_short()))
     }
 
     /// Whether the peer's window is full, and always has about the same size. That of a reader which is slow varies.
@@ -105,9 +134,10 @@ impl Facts {
         self.source.behind >= MOSTLY && (!self.waits() || self.sink.busy <= 1.0 - SELDOM)
     }
 
-    /// Whether the congestion control sends at the rate that it has seen delivered, as BBR does, and keeps the queue short.
+    /// Whether the congestion control sends at the rate of the line, and keeps the queue short. Where much is lost without a queue, it may be
+    /// a policer: one that passes bursts of 50 kB looks like a line with a queue of a few packets.
     fn follows_the_line(&self) -> bool {
-        self.sink.response == Some(LossResponse::Ignores) && !self.is_late() && self.sink.loss() < POLICED
+        self.paces() && !self.is_late() && self.is_short() && self.sink.loss() < POLICED
     }
 
     /// Whether the rate was about the same in each third of the time.
@@ -227,7 +257,9 @@ const RULES: &[Rule] = &[
             // A kernel before 5.4 reports no window.
             let is_closed =
                 facts.sink.window < u64::from(facts.sink.mss) && facts.sink.share(Limit::ReceiveWindow) >= MOSTLY;
-            facts.waits() && facts.sink.limited_by_peer >= LIMITED && (facts.sink.closed >= OFTEN || is_closed)
+            // Late acknowledgements are another sign of it, so one look at a small window is enough.
+            let closes = facts.sink.closed >= if facts.is_late() { 1 } else { OFTEN };
+            facts.waits() && facts.sink.limited_by_peer >= LIMITED && (closes || is_closed)
         },
         ceiling: |_| None,
         evidence: |facts| {
@@ -366,8 +398,9 @@ const RULES: &[Rule] = &[
         kind: Kind::Policer,
         leg: Some(Side::Sink),
         holds: |facts| {
-            // The losses of a start are of a full queue. BBR keeps below a policer's rate for some seconds, and then loses again.
-            let is_now = facts.sink.loss_now() >= POLICED && facts.is_steady();
+            // The losses of a start are of a full queue, and CUBIC is slow for some time after them. BBR keeps below a policer's rate for some
+            // seconds, and then loses again.
+            let is_now = facts.sink.loss_now() >= POLICED && facts.is_steady() && facts.paces();
             let goes_on = facts.sink.loss() >= POLICED && (is_now || facts.sink.lossy_windows >= LOSSY_WINDOWS);
             facts.is_of_path() && !facts.has_queue() && goes_on && facts.passes_bursts() && !facts.loses_singly()
         },
@@ -408,9 +441,8 @@ const RULES: &[Rule] = &[
         kind: Kind::CongestedQueue,
         leg: Some(Side::Sink),
         holds: |facts| {
-            // Where the rate has risen since then, the others may have ended.
-            let is_shared = facts.had_queue() && facts.sink.fastest <= RISEN * facts.sink.first_fastest;
-            is_shared && facts.has_queue() && (facts.is_of_path() || facts.fills_the_window())
+            let is_full = facts.is_of_path() || facts.fills_the_window();
+            facts.has_queue() && is_full && facts.is_of_others() && !facts.has_siblings()
         },
         ceiling: |_| None,
         evidence: |facts| {
@@ -429,11 +461,11 @@ const RULES: &[Rule] = &[
             // Alone, a full window has never had more than the line carries. If it had, others have come.
             let is_window = facts.fills_the_window() && facts.sink.fastest >= STEADY * facts.sink.first_fastest;
             let is_full = facts.has_queue() && (facts.is_of_path() && facts.makes_the_queue() || is_window);
-            let is_short = facts.sink.queue() * 3 <= facts.sink.min_rtt;
-            let is_followed = facts.is_of_path() && facts.follows_the_line() && is_short;
+            let is_followed = facts.is_of_path() && facts.follows_the_line();
             // A relay that is held back often may keep the line nearly full.
             let is_free = facts.processor.throttled < THROTTLED;
-            (is_full || is_followed) && is_free && facts.is_steady() && !facts.had_queue()
+            let is_shared = facts.has_siblings() && facts.is_constant();
+            (is_full || is_followed) && is_free && (is_shared || facts.is_steady() && !facts.had_queue())
         },
         // Without a queue, what is delivered says nothing about the line.
         ceiling: |facts| {
@@ -442,6 +474,11 @@ const RULES: &[Rule] = &[
         evidence: |facts| {
             let queue = ms(facts.sink.queue());
             match facts.has_queue() {
+                true if facts.has_siblings() => format!(
+                    "{} arrive, and steadily {} with the relay's other flows to this host, and a packet waits {queue} on the way",
+                    mbit(facts.rate()),
+                    mbit(facts.sink.line_rate)
+                ),
                 true => format!("{} arrive, steadily, and a packet waits {queue} on the way", mbit(facts.rate())),
                 false => format!("{} arrive, steadily, and BBR sends no more than that", mbit(facts.rate())),
             }
@@ -465,8 +502,10 @@ const STEADY: f64 = 0.8;
 const TOGETHER: f64 = 2.0;
 /// Number of lossy windows from which on losses are not of the start: two of the last four.
 const LOSSY_WINDOWS: f64 = 1.4;
-/// Multiple of the best rate of a second that a moment's rate has behind a policer. Behind a line of 100 Mbit/s it was 1.01.
-const BURST: f64 = 1.15;
+/// Multiple of the best rate of a second that a moment's rate has behind a policer. Behind a line of 100 Mbit/s it was 1.01 to 1.03.
+const BURST: f64 = 1.08;
+/// Number of windows at a constant rate that are no chance: two of the last four.
+const CONSTANT_WINDOWS: f64 = 1.4;
 /// Relative deviation of the bytes in flight from which on they tell whether the rate follows them.
 const VARIED: f64 = 0.04;
 /// Multiple of the first rate from which on a rate has risen.

@@ -42,6 +42,7 @@ fn at(rate: f64, limit: Limit) -> Facts {
             answers: 3000,
             mss: 1448,
             response: Some(LossResponse::Cubic),
+            line_rate: fastest,
             ..Sink::default()
         },
         ..Facts::default()
@@ -78,6 +79,13 @@ fn windows_and_caps() -> Vec<Case> {
         unknown("a queue that comes and goes", with(queued, |facts| facts.sink.slowest = 20e6)),
         ("a full window in a queue that stood before", before, Kind::CongestedQueue, sink),
         ("a window that closes", with(window, |facts| facts.sink.closed = 4), Kind::Application, sink),
+        unknown("a window that closes once", with(window, |facts| facts.sink.closed = 1)),
+        (
+            "the same, and late answers",
+            with(window, |facts| (facts.sink.closed, facts.sink.answers) = (1, 54)),
+            Kind::Application,
+            sink,
+        ),
         unknown("a kernel that reports no window", not_reported),
         ("no room in our buffer", at(32e6, Limit::SendBuffer), Kind::OwnSendBuffer, sink),
         ("a cap", with(at(50e6, Limit::Cap), |facts| facts.sink.cap = 50e6), Kind::Cap, sink),
@@ -144,7 +152,7 @@ fn losses() -> Vec<Case> {
     });
     let first = with(policed, |facts| {
         (facts.sink.retransmitted, facts.sink.lossy_windows) = (facts.sink.acked / 12, 1.0);
-        facts.sink.later_fastest = 0.0;
+        (facts.sink.later_fastest, facts.sink.response) = (0.0, Some(LossResponse::Ignores));
     });
     let reordered = with(path(20e6), |facts| {
         facts.sink.retransmitted = 100 * 1448;
@@ -156,6 +164,10 @@ fn losses() -> Vec<Case> {
         ("a loss of 0.1 % that BBR ignores", ignored, Kind::LinkRate, sink),
         ("a policer", policed, Kind::Policer, sink),
         ("a policer, in a short run", first, Kind::Policer, sink),
+        unknown(
+            "CUBIC after the losses of its start",
+            with(first, |facts| facts.sink.response = Some(LossResponse::Cubic)),
+        ),
         unknown("a queue of a few packets", with(policed, |facts| facts.sink.best_delivery = 97e6)),
         unknown("much is lost at random", with(policed, |facts| facts.sink.loss_dispersion = 1.1)),
         unknown("a start has lost much", with(policed, |facts| facts.sink.lossy_windows = 0.8)),
@@ -170,9 +182,10 @@ fn lines() -> Vec<Case> {
         facts.sink.rtt = 90 * MS;
         (facts.sink.in_flight_spread, facts.sink.rate_spread) = (0.12, 0.02);
     });
-    let constant = with(own, |facts| (facts.sink.rate_spread, facts.sink.constant_windows) = (0.12, 2));
-    let before = with(path(21e6), |facts| (facts.sink.rtt, facts.sink.first_min_rtt) = (130 * MS, 80 * MS));
-    let alone = with(before, |facts| facts.sink.first_fastest = facts.sink.fastest / 4.0);
+    let constant = with(own, |facts| (facts.sink.rate_spread, facts.sink.constant_windows) = (0.12, 1.8));
+    let long = with(bbr, |facts| (facts.sink.rtt, facts.sink.constant_windows) = (140 * MS, 1.8));
+    let siblings = with(long, |facts| (facts.sink.line_rate, facts.sink.slowest) = (1440e6, 100e6));
+    let lossy = with(bbr, |facts| facts.sink.lost_lately = facts.sink.acked_lately / 25);
     let late = with(path(60e6), |facts| (facts.sink.rtt, facts.sink.answers) = (92 * MS, 54));
     let dead = with(path(0.0), |facts| (facts.sink.timeouts, facts.sink.acked_in_all) = (3, 1 << 20));
     let hole = with(dead, |facts| facts.sink.acked_in_all = 1500);
@@ -186,9 +199,9 @@ fn lines() -> Vec<Case> {
         ),
         ("a queue, and a constant rate", constant, Kind::LinkRate, sink),
         unknown("a queue, and the same bytes in flight", with(own, |facts| facts.sink.in_flight_spread = 0.02)),
-        unknown("BBR in a long queue", with(bbr, |facts| facts.sink.rtt = 100 * MS)),
-        ("a queue that stood before", before, Kind::CongestedQueue, sink),
-        unknown("the same, and the others have ended", alone),
+        unknown("BBR in a long queue, at a constant rate", long),
+        ("one of eight flows that have the line together", siblings, Kind::LinkRate, sink),
+        unknown("BBR behind a queue of a few packets, or a policer", lossy),
         unknown("late acknowledgements", late),
         ("a path that has died", dead, Kind::Stalled, sink),
         ("a path that has passed small segments alone", hole, Kind::MtuBlackHole, sink),
@@ -196,9 +209,24 @@ fn lines() -> Vec<Case> {
     ]
 }
 
+fn queues_of_others() -> Vec<Case> {
+    let sink = Some(Side::Sink);
+    let before = with(path(21e6), |facts| (facts.sink.rtt, facts.sink.first_min_rtt) = (130 * MS, 80 * MS));
+    let risen = with(before, |facts| {
+        (facts.sink.first_fastest, facts.sink.response) = (10e6, Some(LossResponse::Ignores));
+    });
+    let alone = with(before, |facts| facts.sink.first_fastest = facts.sink.fastest / 4.0);
+    vec![
+        ("a queue that stood before", before, Kind::CongestedQueue, sink),
+        unknown("the same, and the others have ended", alone),
+        ("BBR, still in a long queue that stood before", risen, Kind::CongestedQueue, sink),
+    ]
+}
+
 #[test]
 fn each_limit_is_found() {
-    for (what, facts, kind, leg) in [windows_and_caps(), relays(), senders(), losses(), lines()].into_iter().flatten() {
+    let all = [windows_and_caps(), relays(), senders(), losses(), lines(), queues_of_others()];
+    for (what, facts, kind, leg) in all.into_iter().flatten() {
         let finding = facts.finding();
         assert_eq!((finding.kind, finding.leg), (kind, leg), "{what}: {}", finding.evidence);
         assert!(!finding.evidence.contains("NaN") && !finding.evidence.contains("inf"), "{}", finding.evidence);
@@ -230,7 +258,8 @@ fn losses_that_come_together_are_told_from_single_ones() {
                 retransmitted_bytes: 1448 * lost(look),
                 ..Sample::default()
             };
-            let looks = Looks { source: Sample::default(), sink, carried: 1_000_000 * look };
+            let looks =
+                Looks { source: Sample::default(), sink, carried: 1_000_000 * look, line_acked: sink.acked_bytes };
             facts = facts.or(watch.look(began + 250 * MS * look as u32, &looks, || None));
         }
         let sink: Sink = facts.unwrap().sink;
@@ -248,7 +277,11 @@ fn a_source_is_in_order_a_minute_after_its_last_gap() {
         let (began, mut watch) = (Instant::now(), Watch::default());
         let looks = (0..=400).filter_map(|look| {
             let source = Sample { peer_window, out_of_order: gaps(look), ..Sample::default() };
-            watch.look(began + 250 * MS * look, &Looks { source, sink: Sample::default(), carried: 0 }, || None)
+            watch.look(
+                began + 250 * MS * look,
+                &Looks { source, sink: Sample::default(), carried: 0, line_acked: 0 },
+                || None,
+            )
         });
         looks.map(|facts| facts.source.is_in_order).collect()
     };

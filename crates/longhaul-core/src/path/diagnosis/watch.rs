@@ -15,6 +15,8 @@ pub struct Looks {
     pub sink: Sample,
     /// Payload bytes that the sink has taken since the flow began.
     pub carried: u64,
+    /// Payload bytes that have arrived at the sink's host on all flows to it: one line serves them.
+    pub line_acked: u64,
 }
 
 /// The looks at a direction since the window began.
@@ -36,9 +38,31 @@ pub struct Watch {
     behind: u32,
     delivery: u64,
     cap: u64,
-    /// Time and acknowledged bytes at the beginning of the current third, and the smallest and the largest rate of one in bit/s.
-    third: Option<(Instant, u64)>,
+    /// Time at the beginning of the current third.
+    third: Option<Instant>,
+    /// The rates of the thirds: of the flow, and of all flows to the sink's host.
+    own: Thirds,
+    line: Thirds,
+}
+
+/// The smallest and the largest rate of a third of a window, in bit/s, and the acknowledged bytes at the beginning of the current one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thirds {
+    acked: u64,
     rates: Option<(f64, f64)>,
+}
+
+impl Thirds {
+    fn are_constant(&self) -> bool {
+        self.rates.is_some_and(|(slowest, fastest)| slowest > 0.0 && slowest >= CONSTANT * fastest)
+    }
+
+    /// Ends a third.
+    fn end(&mut self, acked: u64, elapsed: Duration) {
+        let rate = bits(acked.saturating_sub(self.acked)) / elapsed.as_secs_f64();
+        let (least, most) = self.rates.unwrap_or((rate, rate));
+        (self.rates, self.acked) = (Some((least.min(rate), most.max(rate))), acked);
+    }
 }
 
 /// The windows before the present one.
@@ -49,8 +73,8 @@ struct History {
     /// Logarithms of the segments in flight, and of these by round trip, the earlier ones for less each.
     in_flight: Spread,
     in_flight_rate: Spread,
-    /// Number of windows in a row at a constant rate.
-    constant_windows: u32,
+    /// Number of windows at a constant rate, the earlier ones for less each.
+    constant_windows: f64,
     /// Number of windows in which much was lost, the earlier ones for less each.
     lossy_windows: f64,
     /// The largest number of payload bytes that were lost so far at a look. A duplicate is reported later than it is sent, so it falls again.
@@ -186,7 +210,8 @@ impl Watch {
 
     fn begin(&mut self, now: Instant, looks: &Looks) {
         self.first = Some((now, *looks));
-        self.third = Some((now, looks.sink.acked_bytes));
+        self.third = Some(now);
+        (self.own.acked, self.line.acked) = (looks.sink.acked_bytes, looks.line_acked);
         self.history.lost = self.history.lost.max(lost(&looks.sink));
         self.history.first_min_rtt.get_or_insert(looks.sink.min_rtt);
     }
@@ -198,9 +223,8 @@ impl Watch {
         history.lossy_windows = history.lossy_windows * KEPT + f64::from(u8::from(share >= POLICED));
         history.losses = self.losses.after(history.losses);
         history.delivery = history.delivery.max(bits(self.delivery));
-        let (slowest, fastest) = self.rates.unwrap_or_default();
-        let is_constant = slowest > 0.0 && slowest >= CONSTANT * fastest;
-        history.constant_windows = if is_constant { history.constant_windows + 1 } else { 0 };
+        let (_, fastest) = self.own.rates.unwrap_or_default();
+        history.constant_windows = history.constant_windows * KEPT + f64::from(u8::from(self.line.are_constant()));
         match history.first_fastest {
             None => history.first_fastest = Some(fastest),
             Some(_) => history.fastest = history.fastest.max(fastest),
@@ -233,12 +257,12 @@ impl Watch {
             self.delivery = self.delivery.max(sink.delivery_rate);
         }
         self.cap = self.cap.max(sink.max_pacing_rate.unwrap_or(0));
-        let Some((began, acked)) = self.third else { return };
+        let Some(began) = self.third else { return };
         let elapsed = now.saturating_duration_since(began);
         if elapsed >= LEAST_TIME / 3 {
-            let rate = bits(sink.acked_bytes.saturating_sub(acked)) / elapsed.as_secs_f64();
-            let (least, most) = self.rates.unwrap_or((rate, rate));
-            (self.rates, self.third) = (Some((least.min(rate), most.max(rate))), Some((now, sink.acked_bytes)));
+            self.own.end(sink.acked_bytes, elapsed);
+            self.line.end(looks.line_acked, elapsed);
+            self.third = Some(now);
         }
     }
 
@@ -263,14 +287,14 @@ impl Watch {
     fn sink(&self, elapsed: Duration, from: &Sample, to: &Sample) -> Sink {
         let busy = to.busy.saturating_sub(from.busy);
         let part = |whole: Duration, part: Duration| part.as_secs_f64() / whole.as_secs_f64().max(1e-3);
-        let (slowest, fastest) = self.rates.unwrap_or_default();
+        let (slowest, fastest) = self.own.rates.unwrap_or_default();
         Sink {
             rtt: self.rtt / self.count.max(1),
             min_rtt: to.min_rtt,
             first_min_rtt: self.history.first_min_rtt.unwrap_or_default(),
             limits: self.limits.map(|count| self.of_looks(count)),
             in_flight_spread: self.history.in_flight.deviation(),
-            constant_windows: self.history.constant_windows,
+            constant_windows: if self.line.are_constant() { self.history.constant_windows } else { 0.0 },
             rate_spread: self.history.in_flight_rate.deviation(),
             busy: part(elapsed, busy).min(1.0),
             limited_by_peer: part(busy, to.limited_by_peer.saturating_sub(from.limited_by_peer)),
@@ -292,6 +316,7 @@ impl Watch {
             timeouts: to.timeouts,
             slowest,
             fastest,
+            line_rate: self.line.rates.map_or(0.0, |(_, fastest)| fastest),
             first_fastest: self.history.first_fastest.unwrap_or_default(),
             later_fastest: self.history.fastest,
             delivery: bits(self.delivery),
@@ -321,9 +346,9 @@ const LEAST_TIME: Duration = Duration::from_secs(3);
 const LEAST_ROUND_TRIPS: u32 = 10;
 /// Time for which a loss may hold back its sender.
 const DISORDER: Duration = Duration::from_secs(60);
-/// Rate of the slowest third of a window, as a part of the fastest, at a constant rate. A line of its own gave 0.995 and more, a share of one
-/// 0.95 and less.
-const CONSTANT: f64 = 0.985;
+/// Rate of the slowest third of a window, as a part of the fastest, at a constant rate. A line of its own gave 0.995 and more, and eight flows
+/// together 0.992.
+const CONSTANT: f64 = 0.99;
 /// Part of the losses of a window that the next one keeps.
 const KEPT: f64 = 0.8;
 /// Least number of looks in a window.

@@ -3,20 +3,20 @@
 mod processor;
 
 use crate::leg::sample::sample;
-use crate::leg::stream::Stream;
 use crate::live::flow::{FindingState, Flow, GainState};
 use crate::live::tally::Tally;
 use crate::lock::lock;
 use longhaul_config::options::Leg;
 use longhaul_core::path::Sample;
-use longhaul_core::path::diagnosis::{Finding, Findings, Looks, Processor, Side, Watch};
+use longhaul_core::path::diagnosis::{Finding, Findings, Looks, Side, Watch};
 use longhaul_core::path::gain::{Gain, Ledger};
 use longhaul_core::path::laws::LossResponse;
 use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::Rate;
 use processor::ProcessorMeter;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Diagnoses {
     watched: Mutex<HashMap<u64, Watched>>,
     processor: Mutex<ProcessorMeter>,
+    /// Payload bytes that have arrived at each host on the watched flows.
+    lines: Mutex<HashMap<IpAddr, u64>>,
 }
 
 /// What limits a flow.
@@ -47,6 +49,8 @@ struct Watched {
     source: Leg,
     /// `None` while it carries little.
     watch: Option<Box<Watch>>,
+    /// The host to which the bytes go on, and those that had arrived there at the last look.
+    sink: Option<(IpAddr, u64)>,
     /// Number of bytes that each leg had brought when the watch began, by [`Leg::index`].
     before: [u64; 2],
     /// Whether the latest of `found` holds now.
@@ -80,7 +84,7 @@ impl Diagnoses {
         let is_bulk = waits || known.as_ref().map_or(has_moved, |watched| total - watched.seen >= LEAST_MOVED);
         let mut watched = known.unwrap_or_else(|| Watched::of(flow));
         if is_bulk {
-            watched.look(flow, total, now, || lock(&self.processor).shares());
+            watched.look(flow, total, now, self);
         } else {
             watched.rest(flow, now);
         }
@@ -90,9 +94,20 @@ impl Diagnoses {
         is_bulk
     }
 
-    /// Forgets the flows that have ended.
+    /// Forgets the flows that have ended, and the hosts without one.
     pub(crate) fn forget_ended(&self) {
-        lock(&self.watched).retain(|_, watched| watched.flow.strong_count() > 0);
+        let mut list = lock(&self.watched);
+        list.retain(|_, watched| watched.flow.strong_count() > 0);
+        let hosts: HashSet<IpAddr> = list.values().filter_map(|watched| Some(watched.sink?.0)).collect();
+        lock(&self.lines).retain(|host, _| hosts.contains(host));
+    }
+
+    /// Counts `bytes` that have arrived at `host`. Returns those of all flows to it.
+    fn count(&self, host: IpAddr, bytes: u64) -> u64 {
+        let mut lines = lock(&self.lines);
+        let acked = lines.entry(host).or_default();
+        *acked += bytes;
+        *acked
     }
 
     /// Forgets `flow`, which has ended, and takes the time that it has saved since the last look.
@@ -132,7 +147,17 @@ impl Watched {
     fn of(flow: &Arc<Flow>) -> Watched {
         let source = if flow.carried(Leg::Dial) > flow.carried(Leg::Accept) { Leg::Dial } else { Leg::Accept };
         let (flow, before, found) = (Arc::downgrade(flow), [0; 2], Findings::default());
-        Watched { flow, seen: 0, source, watch: None, before, is_found: false, found, ledger: Box::default() }
+        Watched {
+            flow,
+            seen: 0,
+            source,
+            watch: None,
+            sink: None,
+            before,
+            is_found: false,
+            found,
+            ledger: Box::default(),
+        }
     }
 
     /// Returns what limits `flow`, whose entry is `watched`.
@@ -164,11 +189,20 @@ impl Watched {
 
     /// It carries little for a while.
     fn rest(&mut self, flow: &Flow, now: Instant) {
-        (self.watch, self.is_found) = (None, false);
+        (self.watch, self.sink, self.is_found) = (None, None, false);
         flow.counters.saved.add(self.ledger.rest(now, flow.carried(self.source)));
     }
 
-    fn look(&mut self, flow: &Flow, total: u64, now: Instant, processor: impl FnOnce() -> Processor) {
+    /// Counts what has arrived at `host`, that of the sink, since the last look. Returns the bytes of all flows to it.
+    fn count(&mut self, host: IpAddr, info: &TcpInfo, all: &Diagnoses) -> u64 {
+        // A lost segment holds up the acknowledgement of those behind it.
+        let arrived = info.bytes_acked + u64::from(info.sacked_segments) * u64::from(info.snd_mss);
+        let before = self.sink.filter(|(known, _)| *known == host).map_or(arrived, |(_, before)| before);
+        self.sink = Some((host, arrived.max(before)));
+        all.count(host, arrived.saturating_sub(before))
+    }
+
+    fn look(&mut self, flow: &Flow, total: u64, now: Instant, all: &Diagnoses) {
         self.seen = total;
         let brought = Leg::ALL.map(|leg| flow.carried(leg));
         if self.watch.is_none() {
@@ -176,9 +210,12 @@ impl Watched {
         }
         let source = self.source;
         let (Some(from), Some(to)) = (flow.stream(source), flow.stream(source.other())) else { return };
-        let (Some(from), Some(sink)) = (sample_of(&from), sample_of(&to)) else { return };
-        let sink = Sample { is_blocked: flow.is_blocked(source), ..sink };
-        let looks = Looks { source: from, sink, carried: flow.carried(source) };
+        let (Ok(from), Ok(info)) = (TcpInfo::of(from.as_fd()), TcpInfo::of(to.as_fd())) else { return };
+        let (from, sink) = (sample(&from), Sample { is_blocked: flow.is_blocked(source), ..sample(&info) });
+        let host =
+            if source == Leg::Dial { Some(flow.source()) } else { flow.next_hop().map(|(_, address)| address.ip()) };
+        let line_acked = host.map_or(sink.acked_bytes, |host| self.count(host, &info, all));
+        let looks = Looks { source: from, sink, carried: flow.carried(source), line_acked };
         self.ledger.look(now, looks.carried, &sink);
         // Without losses, before Linux 4.19, nobody knows how the congestion control takes them.
         let tells = TcpInfo::tells_retransmitted_bytes();
@@ -188,13 +225,13 @@ impl Watched {
         self.before = brought;
         // Of two that carry the same, the first one stays.
         if moved[source.other().index()] / 5 * 4 > moved[source.index()] {
-            (self.source, self.watch, self.is_found) = (source.other(), None, false);
+            (self.source, self.watch, self.sink, self.is_found) = (source.other(), None, None, false);
             self.ledger.turn(now, flow.carried(self.source));
             self.found = Findings::default();
             return;
         }
         flow.counters.saved.add(self.ledger.account(now, looks.carried, &facts));
-        (facts.is_ssh, facts.processor) = (flow.is_ssh(), processor());
+        (facts.is_ssh, facts.processor) = (flow.is_ssh(), lock(&all.processor).shares());
         self.found.add(facts.finding());
         self.is_found = true;
     }
@@ -233,10 +270,6 @@ pub(crate) fn mbps(rate: Rate) -> f64 {
 /// Whether TCP_INFO describes one subflow of a leg, and not the leg.
 fn describes_a_subflow(flow: &Flow) -> bool {
     Leg::ALL.iter().any(|leg| flow.tunnel.mptcp(*leg))
-}
-
-fn sample_of(stream: &Stream) -> Option<Sample> {
-    TcpInfo::of(stream.as_fd()).ok().map(|info| sample(&info))
 }
 
 /// Number of bytes between two visits that are worth a look.
