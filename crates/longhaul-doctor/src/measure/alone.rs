@@ -2,10 +2,10 @@
 //! ICMP. If the server takes every byte (discard, RFC 863), it also measures a transfer up.
 
 use super::course::{Limits, chosen_mss};
+use super::dialer::Dialer;
 use super::ladder::{in_tries, largest, receive, steps};
 use super::measured::{Ended, Measured};
 use super::session::Outcome;
-use super::way::Way;
 use crate::say::note;
 use longhaul_measure::bulk;
 use longhaul_measure::datagram::patience;
@@ -19,29 +19,29 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Measures the path by `way`, to the far end called `to`, whose first connection took `connect_time`. `why` says why nobody answers.
+/// Measures the path by `dialer`, to the far end called `to`, whose first connection took `connect_time`. `why` says why nobody answers.
 /// Through a tunnel there is less: the daemon opens the connections.
 pub(super) fn measure(
     to: &str,
-    way: &Way,
+    dialer: &Dialer,
     (why, connect_time): (String, Duration),
     limits: &Limits,
     stop: &AtomicBool,
 ) -> Measured {
-    let (address, is_direct) = (way.address(), way.through().is_none());
+    let (address, is_direct) = (dialer.address(), dialer.through().is_none());
     // The daemon's part would be in the times.
     let is_stopped = || stop.load(Relaxed);
     let connects = (1..if is_direct { CONNECTS } else { 1 }).take_while(|_| !is_stopped()).filter_map(|_| {
         let began = Instant::now();
-        way.connect(None, &[]).ok().map(|_| began.elapsed())
+        dialer.connect(None, &[]).ok().map(|_| began.elapsed())
     });
     let mut measured = Measured {
         to: to.into(),
-        tunnel: way.through().map(|through| through.tunnel.clone()),
+        tunnel: dialer.through().map(|through| through.tunnel.clone()),
         address: Some(address),
         connect: connect_time,
         idle: connects.chain([connect_time]).collect(),
-        mss: if is_stopped() { None } else { chosen_mss(way) },
+        mss: if is_stopped() { None } else { chosen_mss(dialer) },
         buffers: [Buffers::here(), Buffers::default()],
         limit: limits.rate,
         notes: vec![why],
@@ -52,7 +52,7 @@ pub(super) fn measure(
         climb(&mut measured, address, rtt, stop);
     }
     if is_direct && address.port() == DISCARD && !is_stopped() {
-        measured.outcomes.extend(fill(way, limits, stop));
+        measured.outcomes.extend(fill(dialer, limits, stop));
     }
     measured.ended = match measured.outcomes.last() {
         _ if is_stopped() => Some(Ended::Interrupted),
@@ -98,7 +98,7 @@ fn climb(measured: &mut Measured, address: SocketAddr, rtt: Duration, stop: &Ato
 }
 
 /// Sends to a server that takes every byte. Returns `None` if it does not.
-fn fill(way: &Way, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
+fn fill(dialer: &Dialer, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
     let run = Run {
         number: 1,
         connections: 1,
@@ -107,7 +107,7 @@ fn fill(way: &Way, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> {
         max_rate: limits.rate.map(|rate| (rate.0 / 8).max(1)),
         ..Run::default()
     };
-    let stream = way.connect(None, &[]).ok()?;
+    let stream = dialer.connect(None, &[]).ok()?;
     bulk::prepare(&stream, &run).ok()?;
     note(format_args!("sending to the discard server for {:.0} s", run.seconds));
     let mut series = Vec::new();

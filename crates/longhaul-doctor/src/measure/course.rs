@@ -9,11 +9,11 @@
 //! several connections                without the limit of a window
 //! ```
 
+use super::dialer::{Dialer, Through};
 use super::ladder::Datagrams;
 use super::measured::{Ended, FEW, Measured};
 use super::session::{NO_ANSWER, Outcome, Session, in_words};
 use super::trains;
-use super::way::{Through, Way};
 use crate::say::note;
 use crate::show::round_trip;
 use longhaul_core::path::BBR;
@@ -75,17 +75,17 @@ impl<'a> Course<'a> {
         // The kernel's round trip is that of the path, whatever the far end does.
         let slow = LATE + ROUND_TRIPS * session.kernel_rtt().unwrap_or_default();
         session.until = session.until.min(Instant::now() + limits.time + BESIDE + slow);
-        let way = session.way();
+        let dialer = session.dialer();
         let measured = Measured {
             to: to.into(),
-            tunnel: way.through().map(|through| through.tunnel.clone()),
-            address: Some(way.address()),
+            tunnel: dialer.through().map(|through| through.tunnel.clone()),
+            address: Some(dialer.address()),
             name: session.admitted.name.clone(),
             version: session.version.clone(),
             connect: session.connect,
-            buffers: [way.buffers(), session.admitted.buffers],
+            buffers: [dialer.buffers(), session.admitted.buffers],
             limit: limits.rate,
-            notes: way.through().map_or(Vec::new(), Through::notes),
+            notes: dialer.through().map_or(Vec::new(), Through::notes),
             ..Measured::default()
         };
         let bytes_left = limits.bytes.0.min(session.admitted.max_bytes);
@@ -113,7 +113,7 @@ impl<'a> Course<'a> {
             self.measured.notes.push(note.into());
         }
         // The daemon may have stopped it.
-        self.measured.ended = done.err().map(|ended| self.session.way().ended().map_or(ended, Ended::Lost));
+        self.measured.ended = done.err().map(|ended| self.session.dialer().ended().map_or(ended, Ended::Lost));
         self.measured
     }
 
@@ -158,7 +158,7 @@ impl<'a> Course<'a> {
             thread::sleep(BETWEEN_ECHOES);
         }
         self.measured.kernel_rtt = self.session.kernel_rtt();
-        self.measured.mss = chosen_mss(self.session.way());
+        self.measured.mss = chosen_mss(self.session.dialer());
         note(format_args!("round trip: {}", self.measured.min_rtt().map_or("unknown".into(), round_trip)));
         Ok(())
     }
@@ -188,7 +188,7 @@ impl<'a> Course<'a> {
             self.measured.notes.push("the path MTU is not known: the far end could not open a UDP port".into());
             return None;
         };
-        let opened = self.session.way().datagrams();
+        let opened = self.session.dialer().datagrams();
         let opened = opened.map(|socket| Datagrams::new(socket, to, self.session.nonce(), rtt));
         let climbed = opened.and_then(|mut datagrams| datagrams.climb().map(|ladder| (ladder, datagrams)));
         let datagrams = match climbed {
@@ -288,7 +288,7 @@ impl<'a> Course<'a> {
     /// Returns the other congestion controls of the sender, those first that lift the limit of loss.
     fn others(&self, direction: Direction) -> Vec<String> {
         let offered = match direction {
-            Direction::Up => self.session.way().congestion(),
+            Direction::Up => self.session.dialer().congestion(),
             Direction::Down => self.session.admitted.congestion.clone(),
         };
         // The first run has shown the sender's default, which a relay chooses by the path.
@@ -379,7 +379,7 @@ impl<'a> Course<'a> {
     }
 
     fn check_stopped(&self) -> Result<(), Ended> {
-        let is_over = self.stop.load(Relaxed) || self.session.way().ended().is_some();
+        let is_over = self.stop.load(Relaxed) || self.session.dialer().ended().is_some();
         if is_over { Err(Ended::Interrupted) } else { Ok(()) }
     }
 
@@ -422,8 +422,8 @@ fn first_seconds(rtt: Duration) -> f64 {
 }
 
 /// Returns the MSS of a connection whose ends and routes choose it.
-pub(super) fn chosen_mss(way: &Way) -> Option<u32> {
-    let stream = way.connect(None, &[]).ok()?;
+pub(super) fn chosen_mss(dialer: &Dialer) -> Option<u32> {
+    let stream = dialer.connect(None, &[]).ok()?;
     let mss = TcpInfo::of(stream.as_fd()).ok()?.mss();
     (mss > 0).then_some(mss)
 }

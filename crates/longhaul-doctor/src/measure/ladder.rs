@@ -228,7 +228,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
-    use super::super::way::Way;
+    use super::super::dialer::Dialer;
     use super::*;
     use std::collections::HashMap;
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn datagrams(to: SocketAddr) -> Datagrams {
-        let socket = Way::Direct(to).datagrams().unwrap();
+        let socket = Dialer::Direct(to).datagrams().unwrap();
         Datagrams::new(socket, to, &[7; 16], Duration::ZERO)
     }
 

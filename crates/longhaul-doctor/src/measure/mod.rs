@@ -15,13 +15,14 @@
 //! - `trains`: the rate of the line by datagrams;
 //! - `ladder`: the path MTU by datagrams;
 //! - `session`: the client's side of a measuring session;
-//! - `way`: where its connections come from.
+//! - `dialer`: where its connections come from.
 //!
 //! `longhaul_core::path::measured` decides what limits the path.
 
 mod alone;
 mod compare;
 mod course;
+mod dialer;
 mod document;
 mod json;
 mod lab;
@@ -34,7 +35,6 @@ mod tests;
 mod text;
 mod trains;
 mod values;
-mod way;
 mod words;
 
 use crate::path::read_rate;
@@ -42,6 +42,7 @@ use crate::{say, show};
 use clap::{ArgGroup, Args};
 use compare::Comparison;
 use course::{Course, Limits};
+use dialer::{Dialer, Through};
 use document::Document;
 use lab::Lab;
 use longhaul_config::{key_file, value};
@@ -60,7 +61,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use way::{Through, Way};
 
 /// The flags of `longhaul path`.
 #[derive(Args, Clone, Debug)]
@@ -200,7 +200,7 @@ impl Measure {
         let to = self.to.as_deref().unwrap_or_default();
         let mut failed = Err(NoSession::Unreachable(format!("{to} has no address")));
         for address in addresses {
-            failed = self.measure_by(&Arc::new(Way::Direct(*address)), to, key, stop);
+            failed = self.measure_by(&Arc::new(Dialer::Direct(*address)), to, key, stop);
             if !matches!(failed, Err(NoSession::Unreachable(_))) {
                 break;
             }
@@ -226,26 +226,26 @@ impl Measure {
             say::note(format_args!("tunnel {tunnel} has {count} next hops; a flow would have {used} now"));
         }
         let to = through.begun.next_hop.clone();
-        self.measure_by(&Arc::new(Way::Tunnel(Box::new(through))), &to, key, stop).map_err(NoSession::why)
+        self.measure_by(&Arc::new(Dialer::Tunnel(Box::new(through))), &to, key, stop).map_err(NoSession::why)
     }
 
     /// # Errors
     /// There is no result.
     fn measure_by(
         &self,
-        way: &Arc<Way>,
+        dialer: &Arc<Dialer>,
         to: &str,
         key: Option<&Key>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Measured, NoSession> {
-        let rate = way.through().map_or(self.limit, |through| through.begun.limit.map(Rate));
+        let rate = dialer.through().map_or(self.limit, |through| through.begun.limit.map(Rate));
         let limits = Limits { time: self.seconds, bytes: self.max_bytes, rate, has_only_default: self.rfc6349 };
-        match Session::open(way, key, stop) {
+        match Session::open(dialer, key, stop) {
             Ok(session) => {
-                self.announce(way.address(), rate);
+                self.announce(dialer.address(), rate);
                 Ok(Course::new(session, to, limits, stop).run())
             }
-            Err(NoSession::OneSided { why, connect }) => Ok(alone::measure(to, way, (why, connect), &limits, stop)),
+            Err(NoSession::OneSided { why, connect }) => Ok(alone::measure(to, dialer, (why, connect), &limits, stop)),
             Err(other) => Err(other),
         }
     }

@@ -1,6 +1,6 @@
 //! The client's side of a measuring session (docs/protocol.md).
 
-use super::way::{CONTROL_MSS, Way};
+use super::dialer::{CONTROL_MSS, Dialer};
 use longhaul_core::text::printable;
 use longhaul_core::wire::answer::{Frame, Frames};
 use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// A session with an answerer.
 pub(super) struct Session {
     talk: Talk,
-    way: Arc<Way>,
+    dialer: Arc<Dialer>,
     nonce: probe::Nonce,
     /// Version of longhaul there.
     pub(super) version: String,
@@ -109,32 +109,32 @@ impl Session {
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn open(way: &Arc<Way>, key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Session, NoSession> {
-        let (address, began) = (way.address(), Instant::now());
+    pub(super) fn open(dialer: &Arc<Dialer>, key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Session, NoSession> {
+        let (address, began) = (dialer.address(), Instant::now());
         let nonce = random().map_err(|err| NoSession::Unreachable(err.to_string()))?;
         let preface = Preface { messages: MESSAGES, run: None, nonce };
-        let stream = way.connect(Some(CONTROL_MSS), &preface.bytes()).map_err(|err| match err.kind() {
+        let stream = dialer.connect(Some(CONTROL_MSS), &preface.bytes()).map_err(|err| match err.kind() {
             // It was accepted first.
             ErrorKind::ConnectionReset => {
-                NoSession::OneSided { why: who_answers(way, &err, &[], stop), connect: began.elapsed() }
+                NoSession::OneSided { why: who_answers(dialer, &err, &[], stop), connect: began.elapsed() }
             }
             _ => NoSession::Unreachable(format!("{address}: {}", in_words(&err))),
         })?;
         // Through a tunnel, this connection was made before.
         let handshake = TcpInfo::of(stream.as_fd()).map_or(Duration::ZERO, |info| info.min_rtt);
-        let connect = if way.through().is_some() { handshake } else { began.elapsed() };
+        let connect = if dialer.through().is_some() { handshake } else { began.elapsed() };
         let one_sided = |why: String| NoSession::OneSided { why, connect };
         let (here, mut talk) = (stream.local_addr(), Talk::new(stream, MAX_TELL));
         let deadline = Instant::now() + GREETING_TIME;
         let is_stopped = || stop.load(Relaxed);
         talk.find(&GREETING, deadline, is_stopped)
-            .map_err(|(err, said)| one_sided(who_answers(way, &err, &said, stop)))?;
+            .map_err(|(err, said)| one_sided(who_answers(dialer, &err, &said, stop)))?;
         let lost = |err: io::Error| one_sided(format!("the answerer at {address}: {}", in_words(&err)));
         let Tell::Hello(hello) = talk.hear(deadline, is_stopped).map_err(lost)? else {
             return Err(one_sided(format!("the answerer at {address} begins with another message")));
         };
         if let Some(challenge) = &hello.challenge {
-            let proof = prove(challenge, &nonce, key, way).map_err(NoSession::Refused)?;
+            let proof = prove(challenge, &nonce, key, dialer).map_err(NoSession::Refused)?;
             talk.tell(&Ask::Proof(proof), deadline).map_err(lost)?;
         }
         match talk.hear(deadline, is_stopped).map_err(lost)? {
@@ -144,7 +144,7 @@ impl Session {
                 let admitted = Admitted { name: shown(&admitted.name), congestion, ..admitted };
                 let stop = stop.clone();
                 let until = Instant::now() + Duration::from_secs_f64(admitted.max_seconds.clamp(1.0, 3600.0));
-                Ok(Session { talk, way: way.clone(), nonce, version, admitted, connect, stop, began, until })
+                Ok(Session { talk, dialer: dialer.clone(), nonce, version, admitted, connect, stop, began, until })
             }
             Tell::Refused(Refused { why, is_busy }) => {
                 let is_closed = !is_busy && hello.challenge.is_none() && hello.messages >= MESSAGES;
@@ -156,8 +156,8 @@ impl Session {
     }
 
     /// Returns where the connections come from.
-    pub(super) fn way(&self) -> &Arc<Way> {
-        &self.way
+    pub(super) fn dialer(&self) -> &Arc<Dialer> {
+        &self.dialer
     }
 
     /// Returns the nonce, which is in each datagram.
@@ -167,7 +167,7 @@ impl Session {
 
     /// Returns the address and port for datagrams, if there is one.
     pub(super) fn datagrams(&self) -> Option<SocketAddr> {
-        self.admitted.datagram_port.map(|port| SocketAddr::new(self.way.address().ip(), port))
+        self.admitted.datagram_port.map(|port| SocketAddr::new(self.dialer.address().ip(), port))
     }
 
     /// Returns the times of one small message: sent and come back by this host's clock, and answered by the far end's clock.
@@ -289,7 +289,7 @@ impl Session {
         series: &mut Vec<(Duration, u64)>,
     ) -> io::Result<Ran> {
         let preface = Preface { messages: MESSAGES, run: Some(run.number), nonce: self.nonce };
-        let streams = self.way.connect_all(run.connections, mss, &preface.bytes())?;
+        let streams = self.dialer.connect_all(run.connections, mss, &preface.bytes())?;
         for stream in &streams {
             self.prepare(stream, run)?;
         }
@@ -304,7 +304,7 @@ impl Session {
                 .collect();
             while !carrying.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::sleep(BETWEEN_SAMPLES);
-                if self.way.ended().is_some() {
+                if self.dialer.ended().is_some() {
                     stop.store(true, Relaxed);
                 }
                 let bytes: u64 = match run.direction {
@@ -369,13 +369,15 @@ fn acked(stream: &TcpStream) -> u64 {
 }
 
 /// Returns the proof of `key`, or of that of the daemon which gives the connections.
-fn prove(challenge: &str, nonce: &probe::Nonce, key: Option<&Key>, way: &Way) -> Result<String, String> {
+fn prove(challenge: &str, nonce: &probe::Nonce, key: Option<&Key>, dialer: &Dialer) -> Result<String, String> {
     let Some(key) = key else {
-        let wanted = match way {
-            Way::Direct(_) => "pass --key-file FILE, the key of its `[probe] key_file` or --key-file",
-            Way::Tunnel(_) => "write the same `[probe] key_file` in the file of this daemon, or pass --key-file FILE",
+        let wanted = match dialer {
+            Dialer::Direct(_) => "pass --key-file FILE, the key of its `[probe] key_file` or --key-file",
+            Dialer::Tunnel(_) => {
+                "write the same `[probe] key_file` in the file of this daemon, or pass --key-file FILE"
+            }
         };
-        let proof = way.prove(nonce, challenge).map_err(|err| err.to_string())?;
+        let proof = dialer.prove(nonce, challenge).map_err(|err| err.to_string())?;
         return proof.ok_or_else(|| format!("the answerer wants a key: {wanted}"));
     };
     let random = unhex(challenge).ok_or("the answerer's challenge is none")?;
@@ -390,9 +392,9 @@ fn remedy(here: IpAddr) -> String {
     )
 }
 
-/// Says who answers at the other end of `way` if it is no answerer: what it `said`, or whether it is an older longhaul.
-fn who_answers(way: &Way, err: &io::Error, said: &[u8], stop: &AtomicBool) -> String {
-    let address = way.address();
+/// Says who answers at the other end of `dialer` if it is no answerer: what it `said`, or whether it is an older longhaul.
+fn who_answers(dialer: &Dialer, err: &io::Error, said: &[u8], stop: &AtomicBool) -> String {
+    let address = dialer.address();
     let line = String::from_utf8_lossy(said);
     let line = shown(line.lines().next().unwrap_or_default().trim());
     if line.starts_with("SSH-") {
@@ -404,7 +406,7 @@ fn who_answers(way: &Way, err: &io::Error, said: &[u8], stop: &AtomicBool) -> St
     if stop.load(Relaxed) {
         return "interrupted".into();
     }
-    match older(way, stop) {
+    match older(dialer, stop) {
         Some(version) => format!(
             "longhaul {version} at {address} is too old to measure: update it, or run `longhaul responder` there"
         ),
@@ -418,10 +420,10 @@ fn who_answers(way: &Way, err: &io::Error, said: &[u8], stop: &AtomicBool) -> St
     }
 }
 
-/// Returns the version of a longhaul at the other end of `way` that answers probes.
-fn older(way: &Way, stop: &AtomicBool) -> Option<String> {
+/// Returns the version of a longhaul at the other end of `dialer` that answers probes.
+fn older(dialer: &Dialer, stop: &AtomicBool) -> Option<String> {
     let nonce = random().ok()?;
-    let mut stream = way.connect(None, &probe::Preface { hops: 0, echo_bytes: 0, nonce }.bytes()).ok()?;
+    let mut stream = dialer.connect(None, &probe::Preface { hops: 0, echo_bytes: 0, nonce }.bytes()).ok()?;
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(BETWEEN_SAMPLES)).ok()?;
     let (mut frames, mut buffer) = (Frames::default(), [0; 1024]);

@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where the connections come from. All go to one address.
+/// What makes the connections of a measurement. All go to one address.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum Dialer {
     /// This host connects to the address.
     Direct(SocketAddr),
     /// A daemon connects.
@@ -52,12 +52,12 @@ struct Control {
     ended: Option<String>,
 }
 
-impl Way {
+impl Dialer {
     /// Returns the address of the far end.
     pub(super) fn address(&self) -> SocketAddr {
         match self {
-            Way::Direct(address) => *address,
-            Way::Tunnel(through) => through.address,
+            Dialer::Direct(address) => *address,
+            Dialer::Tunnel(through) => through.address,
         }
     }
 
@@ -67,22 +67,24 @@ impl Way {
     /// There is no connection.
     pub(super) fn connect(&self, mss: Option<u32>, first: &[u8]) -> io::Result<TcpStream> {
         match self {
-            Way::Direct(address) => connect(*address, mss, first),
-            Way::Tunnel(through) => through.connect(1, mss, first)?.pop().ok_or_else(|| ErrorKind::InvalidData.into()),
+            Dialer::Direct(address) => connect(*address, mss, first),
+            Dialer::Tunnel(through) => {
+                through.connect(1, mss, first)?.pop().ok_or_else(|| ErrorKind::InvalidData.into())
+            }
         }
     }
 
-    /// Like [`connect`](Way::connect), `count` times. All at once: one after the other, the last of many would begin when the first has ended.
+    /// Like [`connect`](Dialer::connect), `count` times. All at once: one after the other, the last of many would begin when the first has ended.
     ///
     /// # Errors
     /// One of them fails.
     pub(super) fn connect_all(&self, count: u32, mss: Option<u32>, first: &[u8]) -> io::Result<Vec<TcpStream>> {
         match self {
-            Way::Direct(address) => thread::scope(|scope| {
+            Dialer::Direct(address) => thread::scope(|scope| {
                 let connecting: Vec<_> = (0..count).map(|_| scope.spawn(|| connect(*address, mss, first))).collect();
                 connecting.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()))).collect()
             }),
-            Way::Tunnel(through) => through.connect(count, mss, first),
+            Dialer::Tunnel(through) => through.connect(count, mss, first),
         }
     }
 
@@ -92,9 +94,9 @@ impl Way {
     /// There is none.
     pub(super) fn datagrams(&self) -> io::Result<UdpSocket> {
         match self {
-            Way::Direct(SocketAddr::V4(_)) => datagram::open(([0; 4], 0).into()),
-            Way::Direct(SocketAddr::V6(_)) => datagram::open(([0; 16], 0).into()),
-            Way::Tunnel(through) => {
+            Dialer::Direct(SocketAddr::V4(_)) => datagram::open(([0; 4], 0).into()),
+            Dialer::Direct(SocketAddr::V6(_)) => datagram::open(([0; 16], 0).into()),
+            Dialer::Tunnel(through) => {
                 let sockets = through.sockets(&Ask::Datagrams, 1)?;
                 let socket = sockets.into_iter().next().map(UdpSocket::from).ok_or(ErrorKind::InvalidData)?;
                 datagram::make_room(&socket)?;
@@ -108,7 +110,7 @@ impl Way {
     /// # Errors
     /// The daemon does not answer.
     pub(super) fn prove(&self, nonce: &[u8], challenge: &str) -> io::Result<Option<String>> {
-        let Way::Tunnel(through) = self else { return Ok(None) };
+        let Dialer::Tunnel(through) = self else { return Ok(None) };
         match through.control().ask(&Ask::Prove(hex(nonce), challenge.into()), &through.stop)? {
             Tell::Proof(proof) => Ok(proof),
             other => Err(no_answer(&other)),
@@ -118,22 +120,22 @@ impl Way {
     /// Returns the congestion controls of the near end, the default first.
     pub(super) fn congestion(&self) -> Vec<String> {
         match self {
-            Way::Direct(_) => congestion_controls(),
-            Way::Tunnel(through) => through.begun.congestion.clone(),
+            Dialer::Direct(_) => congestion_controls(),
+            Dialer::Tunnel(through) => through.begun.congestion.clone(),
         }
     }
 
     /// Returns the largest buffers of the near end.
     pub(super) fn buffers(&self) -> Buffers {
         match self {
-            Way::Direct(_) => Buffers::here(),
-            Way::Tunnel(through) => through.begun.buffers,
+            Dialer::Direct(_) => Buffers::here(),
+            Dialer::Tunnel(through) => through.begun.buffers,
         }
     }
 
     /// Returns the tunnel, if a daemon gives the connections.
     pub(super) fn through(&self) -> Option<&Through> {
-        if let Way::Tunnel(through) = self { Some(through) } else { None }
+        if let Dialer::Tunnel(through) = self { Some(through) } else { None }
     }
 
     /// Looks whether the daemon has ended the measurement. Returns why.
