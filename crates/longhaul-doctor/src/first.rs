@@ -18,9 +18,9 @@ pub(crate) struct First {
     pub(crate) host: Option<&'static str>,
     /// Its address, if the file tells.
     pub(crate) address: Option<String>,
-    /// What to do, in a sentence.
+    /// The first step, in a sentence.
     pub(crate) text: String,
-    /// What two relays do about it; null if nothing.
+    /// The effect of two relays; null if they do not lift the limit.
     pub(crate) relays: Option<String>,
     /// The rate then, in 10^6 bit/s; null if it is not known.
     pub(crate) what_if_mbps: Option<f64>,
@@ -69,9 +69,13 @@ impl Limited {
 impl Measured {
     /// Returns the path; `None` without a round trip or a rate.
     fn path(&self) -> Option<Path> {
-        let mtu = self.uncut.into_iter().chain(self.mtu).min();
         let path = Path::new(self.rtt?, self.rate?);
-        Some(Path { loss: self.loss.unwrap_or(0.0), mtu: mtu.unwrap_or(path.mtu), is_ipv6: self.is_ipv6, ..path })
+        Some(Path {
+            loss: self.loss.unwrap_or(0.0),
+            mtu: self.uncut_mtu().unwrap_or(path.mtu),
+            is_ipv6: self.is_ipv6,
+            ..path
+        })
     }
 
     /// Returns the change that lifts the limit, in sentences; `None` if the limit is not known.

@@ -353,7 +353,7 @@ impl Session {
         let none = Ran { number: run.number, ..Ran::default() };
         if run.direction == Direction::Down {
             return match bulk::prepare(stream, run) {
-                Ok(()) => bulk::send(stream, run, &self.is_over, |_| ()),
+                Ok(()) => bulk::send(stream, run, &self.is_over),
                 Err(_) => none,
             };
         }

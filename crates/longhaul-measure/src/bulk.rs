@@ -35,8 +35,7 @@ pub fn prepare(stream: &TcpStream, run: &Run) -> io::Result<()> {
 }
 
 /// Sends bulk on `stream` until the run's time is over, its bytes are acknowledged, the peer ends the connection, or `stop`. Then resets it.
-/// Calls `each` with each look.
-pub fn send(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl FnMut(&Look)) -> Ran {
+pub fn send(stream: &TcpStream, run: &Run, stop: &AtomicBool) -> Ran {
     let payload = payload();
     let (began, computed, throttled) = (Instant::now(), poll::thread_cpu_time(), cgroup::throttled_time());
     let until = began + Duration::from_secs_f64(run.seconds);
@@ -49,7 +48,6 @@ pub fn send(stream: &TcpStream, run: &Run, stop: &AtomicBool, mut each: impl FnM
         if now >= next_look {
             next_look = now + BETWEEN_LOOKS;
             ran.look(stream, now - began, is_blocked);
-            ran.looks.last().map(&mut each);
         }
         if now >= until {
             break;
@@ -191,7 +189,7 @@ mod tests {
             }
         });
         prepare(&near, &run).unwrap();
-        let sent = send(&near, &run, &AtomicBool::new(false), |_| ());
+        let sent = send(&near, &run, &AtomicBool::new(false));
         assert_eq!((sent.bytes, sent.number), (1_000_001, 3));
         assert!(sent.looks.len() >= 2 && !sent.congestion.is_empty(), "{sent:?}");
         // The end is a reset, which may discard what is on its way.
@@ -218,7 +216,7 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         near.set_nonblocking(true).unwrap();
         let run = Run { connections: 1, seconds: 60.0, max_bytes: u64::MAX, ..Run::default() };
-        assert_eq!(send(&near, &run, &AtomicBool::new(true), |_| ()).bytes, 0);
+        assert_eq!(send(&near, &run, &AtomicBool::new(true)).bytes, 0);
         assert_eq!(receive(&near, &run, &AtomicBool::new(true), |_| ()).bytes, 0);
     }
 }

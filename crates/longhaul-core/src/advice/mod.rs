@@ -3,7 +3,7 @@
 //! - [`SYSTEMS`]: the operating systems, each with its window, its congestion control and its [`Setting`]s;
 //! - [`ENCAPSULATIONS`]: the encapsulations that a path may have, with the bytes of each;
 //! - [`APPLICATIONS`]: the programs that may have a window of their own;
-//! - [`Remedy`]: what lifts each limit of a measured path.
+//! - [`Remedy`]: the remedy for each limit of a measured path.
 //!
 //! A row that was not tried on such a host has `verified: false`, and every output says `unverified`. [`Goal`] is what a
 //! path needs; a setting's `want` turns it into a value.

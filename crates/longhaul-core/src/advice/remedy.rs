@@ -1,4 +1,4 @@
-//! What lifts each limit of a measured path: the host that has it, the settings, and what two relays do about it.
+//! The remedy for each limit of a measured path: the host to change, the settings that lift it, and the effect of two relays.
 
 use super::setting::Effect;
 use crate::path::diagnosis::Kind;
@@ -12,7 +12,7 @@ pub enum End {
     Receiver,
 }
 
-/// What lifts one limit of a measured path. A sentence may have `{host}`, `{mss}` and `{rate}` in it.
+/// The remedy for one limit of a measured path. Its sentences may contain `{host}`, `{mss}` and `{rate}`.
 #[derive(Debug)]
 pub struct Remedy {
     /// The limit.
@@ -21,9 +21,9 @@ pub struct Remedy {
     pub end: End,
     /// Effects of the settings of that host which lift it. Empty if none does.
     pub effects: &'static [Effect],
-    /// What to do first, in a sentence.
+    /// The first step, in a sentence.
     pub first: &'static str,
-    /// What two relays do about it, in a sentence. Empty if they lift nothing.
+    /// The effect of two relays, in a sentence. Empty if they do not lift the limit.
     pub relays: &'static str,
 }
 

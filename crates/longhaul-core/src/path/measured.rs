@@ -176,11 +176,9 @@ impl Way {
                 self.least_other(finding.kind)
             }
             // Another congestion control, or smaller segments, of one connection. Several also lift a window.
-            Kind::RandomLoss | Kind::Reordering => self.of_best_run(of, |run| run.connections == 1),
-            Kind::MtuBlackHole | Kind::Fragmentation => {
-                self.of_best_run(of, |run| self.smaller.as_ref().is_some_and(|smaller| smaller == run))
-            }
-            _ => self.of_best_run(of, |_| true),
+            Kind::RandomLoss | Kind::Reordering => self.of_best(of, self.all().filter(|run| run.connections == 1)),
+            Kind::MtuBlackHole | Kind::Fragmentation => self.of_best(of, self.smaller.iter()),
+            _ => self.of_best(of, self.all()),
         };
         match what_if.filter(|what_if| !is_near(of.rate, *what_if)) {
             Some(_) => Finding { what_if, then, ..finding },
@@ -216,10 +214,9 @@ impl Way {
         is_about && has_faster && !first.is_of_host() && !facts.has_queue()
     }
 
-    /// Returns the rate of the best run that `counts` beside `of`, and what limited it.
-    fn of_best_run(&self, of: &Run, counts: impl Fn(&Run) -> bool) -> (Option<Rate>, Option<Kind>) {
-        let others = self.all().filter(|run| run.rate > of.rate && counts(run));
-        let Some(best) = others.max_by_key(|run| run.rate) else {
+    /// Returns the rate of the best of `runs` that were faster than `of`, and what limited it.
+    fn of_best<'a>(&self, of: &Run, runs: impl Iterator<Item = &'a Run>) -> (Option<Rate>, Option<Kind>) {
+        let Some(best) = runs.filter(|run| run.rate > of.rate).max_by_key(|run| run.rate) else {
             return (None, None);
         };
         let of_best = best.facts.as_ref().map(|facts| self.with_sides(facts.finding()).kind);
@@ -351,7 +348,9 @@ const RULES: &[Rule] = &[
                 way.min_rtt.as_secs_f64() * 1e3,
                 first.congestion.to_uppercase(),
                 way.loss_law().map_or(0.0, |law| law.0 as f64 / 1e6),
-                way.of_best_run(first, |run| run.connections == 1).0.map_or(0.0, |best| best.0 as f64 / 1e6)
+                way.of_best(first, way.all().filter(|run| run.connections == 1))
+                    .0
+                    .map_or(0.0, |best| best.0 as f64 / 1e6)
             )
         },
         advice: "Give the sender BBR (congestion = \"bbr\" on a relay).",

@@ -110,8 +110,8 @@ fn fill(dialer: &Dialer, limits: &Limits, stop: &AtomicBool) -> Option<Outcome> 
     let stream = dialer.connect(None, &[]).ok()?;
     bulk::prepare(&stream, &run).ok()?;
     note(format_args!("sending to the discard server for {:.0} s", run.seconds));
-    let mut series = Vec::new();
-    let sender = bulk::send(&stream, &run, stop, |look| series.push((look.time(), look.acked.saturating_sub(1))));
+    let sender = bulk::send(&stream, &run, stop);
+    let series = sender.looks.iter().map(|look| (look.time(), look.acked.saturating_sub(1))).collect();
     (sender.acked > 0).then(|| Outcome { run, series, sender, ..Outcome::default() })
 }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What makes the connections of a measurement. All go to one address.
+/// Makes the connections of a measurement, all to one address.
 #[derive(Debug)]
 pub(super) enum Dialer {
     /// This host connects to the address.

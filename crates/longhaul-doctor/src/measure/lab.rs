@@ -43,7 +43,7 @@ pub(super) struct LabRun {
     pub(super) topology: Topology,
 }
 
-/// What limited a run.
+/// The limit of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct LabFinding {

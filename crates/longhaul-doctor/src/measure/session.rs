@@ -293,24 +293,20 @@ impl Session {
         for stream in &streams {
             self.prepare(stream, run)?;
         }
-        let counts: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(0)).collect();
+        let received = &AtomicU64::new(0);
         let began = Instant::now();
         let mut near = Ran { number: run.number, ..Ran::default() };
         thread::scope(|scope| {
-            let carrying: Vec<_> = streams
-                .iter()
-                .zip(&counts)
-                .map(|(stream, count)| scope.spawn(move || carry_one(stream, run, stop, count)))
-                .collect();
+            let carry = |stream| scope.spawn(move || carry_one(stream, run, stop, received));
+            let carrying: Vec<_> = streams.iter().map(carry).collect();
             while !carrying.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::sleep(BETWEEN_SAMPLES);
                 if self.dialer.ended().is_some() {
                     stop.store(true, Relaxed);
                 }
                 let bytes: u64 = match run.direction {
-                    // Asked now: what the senders have stored is up to 100 ms old.
                     Direction::Up => streams.iter().map(acked).sum(),
-                    Direction::Down => counts.iter().map(|count| count.load(Relaxed)).sum(),
+                    Direction::Down => received.load(Relaxed),
                 };
                 let before = series.last().map_or(0, |(_, before)| *before);
                 series.push((began.elapsed(), bytes.max(before)));
@@ -353,11 +349,11 @@ fn max_looks(run: &Run) -> usize {
     (run.seconds * 12.0) as usize + 20
 }
 
-fn carry_one(stream: &TcpStream, run: &Run, stop: &AtomicBool, count: &AtomicU64) -> Ran {
+fn carry_one(stream: &TcpStream, run: &Run, stop: &AtomicBool, received: &AtomicU64) -> Ran {
     match run.direction {
-        Direction::Up => bulk::send(stream, run, stop, |_| ()),
+        Direction::Up => bulk::send(stream, run, stop),
         Direction::Down => bulk::receive(stream, run, stop, |bytes| {
-            count.fetch_add(bytes, Relaxed);
+            received.fetch_add(bytes, Relaxed);
         }),
     }
 }

@@ -203,6 +203,13 @@ pub(crate) fn parse<D: DeserializeOwned>(text: &[u8]) -> Result<D, String> {
     serde_json::from_value(value).map_err(|err| format!("{err}; {EXPECTED}"))
 }
 
+impl Measured {
+    /// Returns the largest packet that the path carries, and that no box cuts.
+    pub(crate) fn uncut_mtu(&self) -> Option<u32> {
+        self.uncut.into_iter().chain(self.mtu).min()
+    }
+}
+
 impl Document {
     /// Returns the values of one direction: without one given, that of the first finding, or else up.
     ///

@@ -106,13 +106,11 @@ impl PathFlags {
                 None => format!("{missing} missing: add {flags}, or name a measured path with --from FILE"),
             });
         };
-        // Packets that a box cuts fit, but not whole.
-        let mtu = measured.uncut.into_iter().chain(measured.mtu).min();
         let path = Path {
             rtt,
             rate,
             loss: self.loss.or(measured.loss).unwrap_or(0.0),
-            mtu: self.mtu.or(mtu).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
+            mtu: self.mtu.or(measured.uncut_mtu()).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
             // A measured MTU is what fits inside. `--encap` with it subtracts once more, as it says.
             encapsulation: self
                 .encap
