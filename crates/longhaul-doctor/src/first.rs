@@ -71,6 +71,7 @@ impl Measured {
     fn path(&self) -> Option<Path> {
         let path = Path::new(self.rtt?, self.rate?);
         Some(Path {
+            is_least: self.is_least,
             loss: self.loss.unwrap_or(0.0),
             mtu: self.uncut_mtu().unwrap_or(path.mtu),
             is_ipv6: self.is_ipv6,

@@ -203,7 +203,7 @@ fn every_command_begins_with_what_lifts_the_first_finding() {
         assert_eq!(code(&output), 0, "{words:?}: {}", error(&output));
         text(&output).replace('#', " ").split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let first = "First: Raise the receive buffer of the far host, 10.20.20.10, and nothing else at first. A relay at each site lifts it \
+    let first = "First: Raise the receive buffer of the far host, 10.20.20.10. A relay at each site lifts it \
         without a change on the hosts.";
     for words in [&["advise"][..], &["audit", &pasted], &["tune", "--dry-run"], &["lab", "init"]] {
         assert!(said(words).contains(first), "{words:?}: {}", said(words));

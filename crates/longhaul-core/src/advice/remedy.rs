@@ -39,7 +39,7 @@ impl Remedy {
     }
 }
 
-const SEND_BUFFER: &str = "Raise the send buffer of {host}, and nothing else at first.";
+const SEND_BUFFER: &str = "Raise the send buffer of {host}.";
 const OF_BUFFER: &str = "A relay at each site lifts it without a change on the hosts.";
 const SENDS: &[Effect] = &[Effect::SendWindow, Effect::Ceiling, Effect::Scaling];
 
@@ -49,7 +49,7 @@ const REMEDIES: &[Remedy] = &[
         kind: Kind::ReceiverWindow,
         end: End::Receiver,
         effects: &[Effect::ReceiveWindow, Effect::Ceiling, Effect::Scaling],
-        first: "Raise the receive buffer of {host}, and nothing else at first.",
+        first: "Raise the receive buffer of {host}.",
         relays: OF_BUFFER,
     },
     Remedy { kind: Kind::OwnSendBuffer, end: End::Sender, effects: SENDS, first: SEND_BUFFER, relays: OF_BUFFER },

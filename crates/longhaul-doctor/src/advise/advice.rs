@@ -7,6 +7,7 @@ use crate::path::{Limited, Path};
 use crate::predict::{Hosts, Limit, Prediction};
 use crate::show::speed;
 use longhaul_core::advice::{Application, Effect, Fill, Goal, LINUX, Setting, System};
+use longhaul_core::path::diagnosis::Kind;
 use longhaul_core::path::laws::packet::mss;
 use longhaul_core::path::laws::{self, LossResponse};
 use longhaul_units::{Bytes, Rate};
@@ -18,6 +19,8 @@ pub(super) struct Question {
     pub(super) path: Path,
     /// Limit of one connection on the path, if it was measured.
     pub(super) limited: Option<Limited>,
+    /// Whether the hosts are those that measured the path.
+    pub(super) has_measured_hosts: bool,
     pub(super) os: Vec<&'static System>,
     pub(super) application: Option<&'static Application>,
     /// Window of the hosts as they are; `None` for that of the systems.
@@ -254,22 +257,44 @@ impl Advice {
         Some(format!("With a relay, the application limits. {}", application.remedy))
     }
 
+    /// Returns the sentence on relays: whether they are worth it.
     fn relay_verdict(&self) -> String {
         let (hosts, tuned, relay) = (self.rate(What::Hosts), self.rate(What::HostsTuned), self.rate(What::Relay));
         let near = |rate: Rate| rate.0 as f64 >= NEAR * relay.max(tuned).0 as f64;
         let gain = |rate: Rate| relay.0 as f64 / rate.0.max(1) as f64;
+        let or_more = if self.question.path.is_least { ", or more: nothing reached the line's limit" } else { "" };
+        if let Some(doubt) = self.doubt(near(hosts)) {
+            return doubt;
+        }
         match () {
             () if near(hosts) => "No relay is needed: the hosts as they are reach what relays would give.".into(),
             () if near(tuned) => format!(
                 "No relay is needed if both hosts can be tuned: they reach what relays give. A relay gives {:.1} times the \
-                 present rate without a change on the hosts.",
+                 present rate without a change on the hosts{or_more}.",
                 gain(hosts)
             ),
             () => format!(
-                "A relay gives {:.1} times the rate of the hosts as they are, and {:.1} times that of tuned hosts.",
+                "A relay gives {:.1} times the rate of the hosts as they are, and {:.1} times that of tuned hosts{or_more}.",
                 gain(hosts),
                 gain(tuned)
             ),
+        }
+    }
+
+    /// Returns the sentence on relays where the measured path tells more than the computed rates do. `is_near`: relays gain nothing by those.
+    fn doubt(&self, is_near: bool) -> Option<String> {
+        let Question { path, limited, has_measured_hosts, .. } = &self.question;
+        if is_near && path.is_least {
+            return Some(format!("The line carries {} or more: {UNREACHED}", path.rate));
+        }
+        if !has_measured_hosts {
+            return None;
+        }
+        let Some(remedy) = limited.as_ref().and_then(|limited| limited.remedy()) else { return Some(NO_LIMIT.into()) };
+        match (remedy.kind, remedy.relays.is_empty()) {
+            (Kind::LinkRate, _) => None,
+            (_, true) => Some("Relays do not lift the measured limit: see to that first.".into()),
+            (_, false) => is_near.then(|| "Relays lift the measured limit, which the rates above do not count.".into()),
         }
     }
 }
@@ -391,5 +416,8 @@ const LARGE_WINDOW: Bytes = Bytes(32 << 20);
 const MAX_TRIED_LOSS: f64 = 0.01;
 /// What limits a window.
 const WINDOW_EFFECTS: [Effect; 4] = [Effect::ReceiveWindow, Effect::SendWindow, Effect::Ceiling, Effect::Scaling];
+const NO_LIMIT: &str = "The file names no limit of one connection, so it is not known whether relays help: measure again, with more --seconds.";
+const UNREACHED: &str =
+    "nothing reached its limit, so it is not known whether relays help. Give its rate, from the contract, with --rate.";
 /// Windows that IBM advises for AIX on a WAN.
 const IBM_WINDOW: Bytes = Bytes(1 << 20);

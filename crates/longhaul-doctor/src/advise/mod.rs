@@ -92,7 +92,8 @@ impl Advise {
     /// # Errors
     /// A flag is missing, or the addresses cannot be used: a sentence that says what to write.
     fn advice(&self) -> Result<Advice, String> {
-        let is_unknown = self.os.is_empty() && self.window.is_none() && self.profile.is_none() && !self.path.has_from();
+        let has_no_hosts = self.os.is_empty() && self.window.is_none() && self.profile.is_none();
+        let is_unknown = has_no_hosts && !self.path.has_from();
         let (path, limited) = match self.path.read(self.profile.map(|profile| profile.path())) {
             Ok(_) if is_unknown => return Err(unknown_hosts()),
             Err(why) if is_unknown => return Err(format!("{}; {why}", unknown_hosts())),
@@ -107,6 +108,7 @@ impl Advise {
         Advice::new(Question {
             path,
             limited,
+            has_measured_hosts: has_no_hosts,
             os,
             application: self.app.or(self.profile.and_then(|profile| profile.application())),
             window: self.window.or(self.profile.map(|profile| profile.window)),

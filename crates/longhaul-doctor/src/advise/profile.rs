@@ -34,14 +34,8 @@ pub(super) struct Profile {
 impl Profile {
     /// Returns the path of the profile.
     pub(super) fn path(&self) -> Path {
-        Path {
-            rtt: self.rtt,
-            rate: self.rate,
-            loss: 0.0,
-            mtu: self.mtu,
-            encapsulation: Encapsulation::named(self.encapsulation),
-            is_ipv6: false,
-        }
+        let encapsulation = Encapsulation::named(self.encapsulation);
+        Path { mtu: self.mtu, encapsulation, ..Path::new(self.rtt, self.rate) }
     }
 
     /// Returns the systems that it is for.

@@ -328,13 +328,13 @@ fn lifting(document: &Value) -> Vec<&str> {
 fn the_first_advice_lifts_the_first_finding() {
     let (rmem, wmem, control) = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control");
     for (direction, kind, host, setting, text) in [
-        ("up", "receiver-window", "far", rmem, "Raise the receive buffer of the far host, 10.20.20.20,"),
+        ("up", "receiver-window", "far", rmem, "Raise the receive buffer of the far host, 10.20.20.20."),
         (
             "down",
             "receiver-window",
             "here",
             rmem,
-            "Raise the receive buffer of the host that measured the path to 10.20.20.20,",
+            "Raise the receive buffer of the host that measured the path to 10.20.20.20.",
         ),
         ("up", "own-send-buffer", "here", wmem, "Raise the send buffer of the host that measured"),
         ("down", "peer-send-buffer", "far", wmem, "Raise the send buffer of the far host"),
@@ -395,4 +395,25 @@ fn the_files_of_the_relays_lift_a_limit_of_packets_and_a_policer() {
     for kind in ["unknown", "of-a-later-longhaul"] {
         assert_eq!(of_finding("up", kind, "", "")["first"], Value::Null);
     }
+}
+
+#[test]
+fn what_was_measured_has_the_last_word_on_relays() {
+    let verdict = |kind: &str, more: &str, flags: &str| of_finding("up", kind, more, flags)["verdict"].to_string();
+    assert!(verdict("link-rate", "", "").contains("No relay is needed"));
+    let least = r#", "line_reached": {"up": false}"#;
+    for kind in ["link-rate", "application"] {
+        let verdict = verdict(kind, least, "");
+        assert!(verdict.contains("carries 100Mbit/s or more: nothing reached its limit"), "{verdict}");
+    }
+    assert!(!verdict("link-rate", least, "--rate 100Mbit/s").contains("or more"));
+    assert!(verdict("receiver-window", least, "").contains("nothing reached the line's limit"));
+    assert!(
+        verdict("receiver-window", "", "").contains("A relay gives")
+            && !verdict("receiver-window", "", "").contains("or more")
+    );
+    assert!(verdict("unknown", "", "").contains("names no limit") && verdict("cpu", "", "").contains("do not lift"));
+    assert!(verdict("policer", "", "").contains("Relays lift the measured limit"));
+    // Of other hosts only the computed rates are known.
+    assert!(verdict("unknown", "", "--os linux").contains("No relay is needed"));
 }

@@ -241,7 +241,7 @@ impl<'a> Course<'a> {
             let uncut = if known.is_some() { known } else { self.search(direction, mss)? };
             self.measured.uncut[direction as usize] = uncut;
             if let (Some(uncut), None) = (uncut, known) {
-                self.step(with(uncut))?;
+                self.step(Step { seconds: self.scaled(SEARCH_SECONDS), ..with(uncut) })?;
             }
         }
         Ok(())
@@ -251,9 +251,18 @@ impl<'a> Course<'a> {
     /// BBR where it is offered: the more segments, the surer a loss.
     fn search(&mut self, direction: Direction, cut: u32) -> Result<Option<u32>, Ended> {
         let congestion = self.others(direction).into_iter().find(|name| name == BBR);
-        let step = Step { direction, congestion, connections: 1, seconds: self.scaled(SEARCH_SECONDS), mss: Some(cut) };
-        let Some(outcome) = self.make(step.clone())? else { return Ok(None) };
-        let (sent, lost) = outcome.lost_by_chance(None);
+        // Two runs with `cut`, one with small segments, one for each halving, and time for one that shows the gain.
+        let steps = f64::from(4 + (cut - SMALL_MSS).ilog2());
+        let seconds = self.scaled(SEARCH_SECONDS).min((self.seconds_left - self.scaled(SEARCH_SECONDS)) / steps);
+        let step = Step { direction, congestion, connections: 1, seconds, mss: Some(cut) };
+        let (mut sent, mut lost) = (0.0, 0.0);
+        for _ in 0..2 {
+            let more = self.make(step.clone())?.map_or((0.0, 0.0), |outcome| outcome.lost_by_chance(None));
+            (sent, lost) = (sent + more.0, lost + more.1);
+            if lost >= SURE {
+                break;
+            }
+        }
         if lost < FEW || self.is_cut(&step, SMALL_MSS, lost / sent)? != Some(false) {
             return Ok(None);
         }
@@ -263,7 +272,14 @@ impl<'a> Course<'a> {
             match self.is_cut(&step, mss, lost / sent)? {
                 Some(true) => bad = mss,
                 Some(false) => good = mss,
-                None => return Ok(None),
+                None => {
+                    let note = format!(
+                        "segments of {good} bytes are not cut, and those of {bad} are; no time was left for those between: give more with \
+                         --seconds"
+                    );
+                    self.measured.notes.push(note);
+                    break;
+                }
             }
         }
         Ok(Some(good))
@@ -272,8 +288,10 @@ impl<'a> Course<'a> {
     /// Whether about the share `expected` of the segments of `mss` bytes is lost, and not far fewer. `None` if there is no time for it.
     fn is_cut(&mut self, step: &Step, mss: u32, expected: f64) -> Result<Option<bool>, Ended> {
         let (mut sent, mut lost) = (0.0, 0.0);
-        // Between none and as many, more segments tell.
-        while lost == 0.0 && sent == 0.0 || lost > 0.0 && lost < 0.5 * expected * sent && expected * sent < SURE {
+        // None lost tells if several were expected, and between none and as many, more segments tell.
+        while lost == 0.0 && expected * sent < SOME
+            || lost > 0.0 && lost < 0.5 * expected * sent && expected * sent < SURE
+        {
             let Some(outcome) = self.make(Step { mss: Some(mss), ..step.clone() })? else { return Ok(None) };
             let more = outcome.lost_by_chance(Some(expected));
             if more.0 == 0.0 {
@@ -281,7 +299,10 @@ impl<'a> Course<'a> {
             }
             (sent, lost) = (sent + more.0, lost + more.1);
         }
-        note(format_args!("MSS {mss}: {lost:.0} of {sent:.0} segments are lost"));
+        note(format_args!(
+            "MSS {mss}: {lost:.0} of {sent:.0} segments are lost, and {:.1} would be if they were cut",
+            expected * sent
+        ));
         Ok(Some(lost > 0.3 * expected * sent))
     }
 
@@ -454,5 +475,7 @@ const STUCK: u64 = 64 << 10;
 const SMALL_MSS: u32 = 1000;
 /// Length in seconds of a run that shows whether packets are cut.
 const SEARCH_SECONDS: f64 = 2.0;
+/// Expected losses from which on it tells that none was lost: by chance that is one run of 55 (Poisson).
+const SOME: f64 = 4.0;
 /// Expected losses from which on their number tells.
 const SURE: f64 = 20.0;

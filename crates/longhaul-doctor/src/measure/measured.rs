@@ -369,11 +369,12 @@ fn by_chance(looks: Vec<(f64, f64)>, expected: Option<f64>) -> (f64, f64) {
     looks.into_iter().filter(is_usual).fold((0.0, 0.0), |sum, (sent, lost)| (sum.0 + sent, sum.1 + lost))
 }
 
-/// Returns the median share of lost segments, over the looks with so many segments that it means something. `None` without such.
+/// Returns the lower quartile of the share of lost segments, over the looks with so many segments that it means something: bursts are in
+/// the others. `None` without such looks.
 fn usual_share(each: &[(f64, f64)]) -> Option<f64> {
     let mut shares: Vec<f64> = each.iter().filter(|(sent, _)| *sent >= MANY).map(|(sent, lost)| lost / sent).collect();
     shares.sort_unstable_by(f64::total_cmp);
-    shares.get(shares.len() / 2).copied().filter(|_| shares.len() >= 10)
+    shares.get(shares.len() / 4).copied().filter(|_| shares.len() >= 10)
 }
 
 /// Returns the segments that were sent from the first of two looks to the second, and those of them that were lost.

@@ -33,6 +33,8 @@ pub struct Measured {
     pub rtt: Option<Duration>,
     /// The bottleneck's rate.
     pub rate: Option<Rate>,
+    /// Whether nothing reached that rate's limit: the line carries at least that.
+    pub is_least: bool,
     /// The share of packets lost, from 0 to below 1.
     pub loss: Option<f64>,
     /// The path's MTU in bytes.
@@ -54,6 +56,8 @@ struct Document {
     rtt_ms: Option<RoundTrip>,
     #[serde(default)]
     rate_mbps: Option<Ways<f64>>,
+    #[serde(default)]
+    line_reached: Option<Ways<bool>>,
     #[serde(default)]
     loss: Option<Ways<f64>>,
     #[serde(default)]
@@ -245,6 +249,7 @@ impl Document {
         Ok(Measured {
             rtt,
             rate,
+            is_least: self.line_reached.and_then(|reached| reached.of(direction)) == Some(false),
             // Losses of a queue, of a policer or of fragments are none at random.
             loss: loss.filter(|_| finding.is_none_or(Finding::is_of_loss)),
             mtu,
@@ -312,10 +317,11 @@ mod tests {
     #[test]
     fn each_direction_has_its_own_values() {
         let text = br#"{"longhaul": "path", "format": 1, "rtt_ms": {"min": 63.0, "loaded_up": 70}, "rate_mbps": {"up": 941.5, "down": null},
-            "loss": {"down": 0.001}, "path_mtu": {"up": 1400, "down": 1500}, "mss": 1360, "bdp_bytes": 7875000, "findings": []}"#;
+            "line_reached": {"up": false, "down": null}, "loss": {"down": 0.001}, "path_mtu": {"up": 1400, "down": 1500}, "mss": 1360, "bdp_bytes": 7875000, "findings": []}"#;
         let (rtt, rate) = (Some(Duration::from_millis(63)), Some(Rate(941_500_000)));
-        let up = Measured { rtt, rate, mtu: Some(1400), ..Measured::default() };
+        let up = Measured { rtt, rate, is_least: true, mtu: Some(1400), ..Measured::default() };
         assert_eq!(parse(text, Direction::Up), Ok(up.clone()));
+        let up = Measured { is_least: false, ..up };
         assert_eq!(parse(text, Direction::Down), Ok(Measured { rate: None, loss: Some(0.001), mtu: Some(1500), ..up }));
     }
 

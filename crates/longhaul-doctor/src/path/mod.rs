@@ -67,6 +67,8 @@ pub(crate) struct Path {
     pub(crate) rtt: Duration,
     /// The rate of the line, in IP bits.
     pub(crate) rate: Rate,
+    /// Whether the line carries at least that, as nothing reached its limit.
+    pub(crate) is_least: bool,
     /// The share of packets lost at random, from 0 to below 1.
     pub(crate) loss: f64,
     /// The MTU of the link in bytes, outside the encapsulation.
@@ -109,6 +111,7 @@ impl PathFlags {
         let path = Path {
             rtt,
             rate,
+            is_least: self.rate.is_none() && measured.is_least,
             loss: self.loss.or(measured.loss).unwrap_or(0.0),
             mtu: self.mtu.or(measured.uncut_mtu()).or(fallback.map(|path| path.mtu)).unwrap_or(ETHERNET_MTU),
             // A measured MTU is what fits inside. `--encap` with it subtracts once more, as it says.
@@ -124,7 +127,7 @@ impl PathFlags {
 impl Path {
     /// Returns a path of Ethernet without loss and without an encapsulation.
     pub(crate) fn new(rtt: Duration, rate: Rate) -> Path {
-        Path { rtt, rate, loss: 0.0, mtu: ETHERNET_MTU, encapsulation: None, is_ipv6: false }
+        Path { rtt, rate, is_least: false, loss: 0.0, mtu: ETHERNET_MTU, encapsulation: None, is_ipv6: false }
     }
 
     /// Returns the bandwidth-delay product.
@@ -179,7 +182,8 @@ impl Path {
 impl fmt::Display for Path {
     /// Writes the path for people: `63ms, 1Gbit/s, 0.07 % loss, MTU 1500, esp-gcm`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, ", round_trip(self.rtt), self.rate)?;
+        let or_more = if self.is_least { " or more" } else { "" };
+        write!(f, "{}, {}{or_more}, ", round_trip(self.rtt), self.rate)?;
         match self.loss > 0.0 {
             // As f32, because 0.07 % would be 0.07000000000000001 %.
             true => write!(f, "{} % loss", (self.loss * 100.0) as f32)?,
@@ -206,6 +210,7 @@ mod tests {
     fn a_path_is_shown_as_it_was_written() {
         let path = Path::new(Duration::from_millis(63), Rate(1_000_000_000));
         assert_eq!(path.to_string(), "63ms, 1Gbit/s, no loss, MTU 1500");
+        assert_eq!(Path { is_least: true, ..path }.to_string(), "63ms, 1Gbit/s or more, no loss, MTU 1500");
         let path = Path { loss: 0.07 / 100.0, encapsulation: Encapsulation::named("esp-gcm"), ..path };
         assert_eq!(path.to_string(), "63ms, 1Gbit/s, 0.07 % loss, MTU 1500, esp-gcm");
     }

@@ -94,6 +94,11 @@ impl Init {
         let mut text =
             HEAD.replace("SOURCE", if self.from.is_some() { "longhaul path" } else { "ping and the contract" });
         let _ = writeln!(text, "[link]\nrtt  = \"{rtt}\"\nrate = \"{rate}\"");
+        if measured.is_least && self.rate.is_none() {
+            text.push_str(
+                "# Nothing reached the line's limit: it carries that or more. Take its rate from the contract.\n",
+            );
+        }
         if let Some(loss) = &loss {
             let _ = writeln!(text, "# The share of segments lost at random, in each direction.\nloss = \"{loss}\"");
         }
@@ -256,6 +261,7 @@ mod tests {
         let measured = Measured {
             rtt: Some(Duration::from_micros(63_042)),
             rate: Some(Rate(199_876_543)),
+            is_least: true,
             loss: Some(0.0012),
             mtu: Some(1400),
             limited: limited("mtu-black-hole", None),
@@ -270,6 +276,7 @@ mod tests {
         let (scenario, text) = read(&measured);
         let link = &scenario.runs[0].setup.link;
         assert_eq!((link.rtt, link.rate), (Duration::from_micros(63_042), Some(Rate(199_876_000))));
+        assert!(text.contains("199876kbit/s\"\n# Nothing reached the line's limit"), "{text}");
         assert!(text.contains("mtu = \"1400 black-hole\"") && text.contains("congestion = \"cubic\""), "{text}");
         assert!(text.contains("source = \"longhaul path\"") == init.from.is_some(), "{text}");
         assert!(text.contains("# First: Set the MSS to 1360 on"), "{text}");
