@@ -256,17 +256,15 @@ const RULES: &[Rule] = &[
             way.uncut.is_some()
                 && way.smaller.as_ref().is_some_and(|smaller| {
                     let is_faster = smaller.rate.0 as f64 >= WORTH * first.rate.0 as f64;
-                    first.rate.0 > 0 && is_faster && smaller.mss < first.mss && smaller.lost <= first.lost
+                    first.rate.0 > 0 && is_faster && smaller.mss < first.mss
                 })
         },
         evidence: |way, first| {
-            let (mss, lost) = way.smaller.as_ref().map_or((0, 0.0), |run| (run.mss, run.lost));
             format!(
-                "with MSS {} {:.3} % is lost, with MSS {mss} {:.3} %; MSS {} is the largest whose packets no box cuts into fragments",
+                "with MSS {} {:.3} % is lost; MSS {} is the largest whose packets no box cuts into fragments",
                 first.mss,
                 first.lost * 100.0,
-                lost * 100.0,
-                way.uncut.unwrap_or(mss)
+                way.uncut.unwrap_or_default()
             )
         },
         advice: "Set `mss` on both relays or hosts to the largest that is not cut.",

@@ -214,7 +214,11 @@ impl<'a> Course<'a> {
     /// Where full segments of the first run in `direction` stand still, or lose bytes without a queue, tries smaller ones.
     fn smaller_segments(&mut self, direction: Direction) -> Result<(), Ended> {
         let Some(first) = self.measured.first(direction) else { return Ok(()) };
-        let (mss, rate, lost) = (first.sender.mss, first.rate(), first.lost_share());
+        let share = |outcome: &Outcome| {
+            let (sent, lost) = outcome.lost_by_chance(None);
+            lost / sent.max(1.0)
+        };
+        let (mss, rate, lost) = (first.sender.mss, first.rate(), share(first));
         let seconds = self.scaled(OTHER_SECONDS);
         let with = |mss| Step { direction, congestion: None, connections: 1, seconds, mss: Some(mss) };
         if rate.0 == 0 && first.sender.acked < STUCK {
@@ -233,15 +237,16 @@ impl<'a> Course<'a> {
         }
         // The other direction is likely to have the same.
         let known = self.measured.uncut.iter().flatten().next().copied();
-        self.step(with(known.unwrap_or(SMALL_MSS)))?;
+        let short = |mss| Step { seconds: seconds * SEARCH_SECONDS / OTHER_SECONDS, ..with(mss) };
+        self.step(known.map_or(with(SMALL_MSS), short))?;
         let is_better = self.measured.outcomes.last().is_some_and(|small| {
-            small.mss.is_some() && small.rate().0 as f64 >= 1.5 * rate.0 as f64 && small.lost_share() < 0.5 * lost
+            small.mss.is_some() && small.rate().0 as f64 >= 1.5 * rate.0 as f64 && share(small) < 0.5 * lost
         });
         if is_better {
             let uncut = if known.is_some() { known } else { self.search(direction, mss)? };
             self.measured.uncut[direction as usize] = uncut;
             if let (Some(uncut), None) = (uncut, known) {
-                self.step(Step { seconds: self.scaled(SEARCH_SECONDS), ..with(uncut) })?;
+                self.step(short(uncut))?;
             }
         }
         Ok(())
@@ -251,13 +256,16 @@ impl<'a> Course<'a> {
     /// BBR where it is offered: the more segments, the surer a loss.
     fn search(&mut self, direction: Direction, cut: u32) -> Result<Option<u32>, Ended> {
         let congestion = self.others(direction).into_iter().find(|name| name == BBR);
-        // Two runs with `cut`, one with small segments, one for each halving, and time for one that shows the gain.
-        let steps = f64::from(4 + (cut - SMALL_MSS).ilog2());
-        let seconds = self.scaled(SEARCH_SECONDS).min((self.seconds_left - self.scaled(SEARCH_SECONDS)) / steps);
+        // Two runs with `cut`, one with small segments, one for each halving, and one in each direction that shows the gain.
+        let (steps, seconds) = (f64::from(4 + (cut - SMALL_MSS).ilog2()), self.scaled(SEARCH_SECONDS));
+        let seconds = seconds.min((self.seconds_left - 2.0 * seconds) / steps);
         let step = Step { direction, congestion, connections: 1, seconds, mss: Some(cut) };
         let (mut sent, mut lost) = (0.0, 0.0);
         for _ in 0..2 {
-            let more = self.make(step.clone())?.map_or((0.0, 0.0), |outcome| outcome.lost_by_chance(None));
+            let Some(outcome) = self.make(step.clone())? else { break };
+            let more = outcome.lost_by_chance(None);
+            // A second look at the same, as a few lost at once had counted as all of them.
+            let more = outcome.lost_by_chance(Some(more.1 / more.0.max(1.0)));
             (sent, lost) = (sent + more.0, lost + more.1);
             if lost >= SURE {
                 break;
@@ -478,4 +486,4 @@ const SEARCH_SECONDS: f64 = 2.0;
 /// Expected losses from which on it tells that none was lost: by chance that is one run of 55 (Poisson).
 const SOME: f64 = 4.0;
 /// Expected losses from which on their number tells.
-const SURE: f64 = 20.0;
+const SURE: f64 = 10.0;

@@ -122,7 +122,7 @@ impl Measured {
         let mss_of = self.mss_of(direction);
         let is_counted = |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of;
         let runs = self.of(direction).filter(is_counted).filter(|outcome| self.knows_lost(outcome));
-        by_chance(runs.flat_map(|outcome| steady(&outcome.sender.looks).windows(2).map(segments)).collect(), None)
+        by_chance(runs.flat_map(|outcome| steady(&outcome.sender.looks).windows(2).map(segments)).collect())
     }
 
     /// Returns the rate of the line in `direction`, in bits of IP packets, and whether it was reached. Otherwise it is at least that.
@@ -325,9 +325,13 @@ impl Outcome {
     }
 
     /// Returns the segments that the first connection sent after its start, and those that were lost, without bursts. `expected` is the
-    /// share that is lost by chance, if it is known.
+    /// share that is lost by chance, or none is.
     pub(super) fn lost_by_chance(&self, expected: Option<f64>) -> (f64, f64) {
-        by_chance(steady(&self.sender.looks).windows(2).map(segments).collect(), expected)
+        let looks: Vec<_> = steady(&self.sender.looks).windows(2).map(segments).collect();
+        match expected {
+            Some(expected) => about(looks, expected),
+            None => by_chance(looks),
+        }
     }
 
     /// Whether the far end's figures contradict what this host has seen, or each other, or are none that a run has.
@@ -361,12 +365,28 @@ fn facts(outcome: &Outcome) -> Option<Facts> {
     last
 }
 
-/// Returns the sums of the segments sent and lost in looks, without those looks that lost far more than `expected`, or than the others.
-fn by_chance(looks: Vec<(f64, f64)>, expected: Option<f64>) -> (f64, f64) {
-    let expected = expected.or(usual_share(&looks)).unwrap_or(1.0);
-    // A look of losses by chance exceeds five deviations (Poisson) once in millions.
-    let is_usual = |(sent, lost): &(f64, f64)| *lost <= sent * expected + 5.0 * (sent * expected).sqrt() + 5.0;
-    looks.into_iter().filter(is_usual).fold((0.0, 0.0), |sum, (sent, lost)| (sum.0 + sent, sum.1 + lost))
+/// Returns the sums of the segments sent and lost in looks, without those looks that lost far more than usual.
+fn by_chance(looks: Vec<(f64, f64)>) -> (f64, f64) {
+    let usual = usual_share(&looks).unwrap_or(1.0);
+    looks
+        .into_iter()
+        .filter(|look| is_usual(look, usual))
+        .fold((0.0, 0.0), |sum, look| (sum.0 + look.0, sum.1 + look.1))
+}
+
+/// Returns the same where about the share `expected` is lost, or none. A few lost at once count as about as many as are expected of a look.
+fn about(looks: Vec<(f64, f64)>, expected: f64) -> (f64, f64) {
+    let usual = looks.into_iter().filter(|look| is_usual(look, expected));
+    usual.fold((0.0, 0.0), |sum, (sent, lost)| {
+        let mean = sent * expected;
+        (sum.0 + sent, sum.1 + lost.min((mean + mean.sqrt()).ceil()))
+    })
+}
+
+/// Whether a look's segments may have been lost by chance, each with the probability `share`: five deviations more (Poisson) come once in
+/// millions of looks.
+fn is_usual((sent, lost): &(f64, f64), share: f64) -> bool {
+    *lost <= sent * share + 5.0 * (sent * share).sqrt() + 5.0
 }
 
 /// Returns the lower quartile of the share of lost segments, over the looks with so many segments that it means something: bursts are in
@@ -374,7 +394,7 @@ fn by_chance(looks: Vec<(f64, f64)>, expected: Option<f64>) -> (f64, f64) {
 fn usual_share(each: &[(f64, f64)]) -> Option<f64> {
     let mut shares: Vec<f64> = each.iter().filter(|(sent, _)| *sent >= MANY).map(|(sent, lost)| lost / sent).collect();
     shares.sort_unstable_by(f64::total_cmp);
-    shares.get(shares.len() / 4).copied().filter(|_| shares.len() >= 10)
+    shares.get(shares.len() / 4).copied().filter(|_| shares.len() >= LOOKS)
 }
 
 /// Returns the segments that were sent from the first of two looks to the second, and those of them that were lost.
@@ -410,6 +430,8 @@ const PAYLOAD_OF_SEND_BUFFER: f64 = 0.89;
 const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;
 /// Segments of a look from which on a share of lost ones means something.
 const MANY: f64 = 1000.0;
+/// Looks of a run from which on one of them is usual.
+const LOOKS: usize = 5;
 /// Lost segments from which on their share is no matter of chance.
 pub(super) const FEW: f64 = 3.0;
 /// An hour in µs: no run and no round trip lasts longer.

@@ -81,6 +81,16 @@ fn a_burst_of_losses_is_none_by_chance() {
 }
 
 #[test]
+fn where_losses_are_expected_a_few_at_once_are_one() {
+    // 8,600 segments a look, and one lost in two looks.
+    let lost = |run: Outcome| run.lost_by_chance(Some(0.5 / 8600.0)).1;
+    let (chance, burst) = (outcome(1000, |look| look % 2), outcome(1000, |look| if look == 40 { 7 } else { 0 }));
+    assert!((15.0..40.0).contains(&lost(chance.clone())), "{}", lost(chance));
+    assert!(lost(burst.clone()) <= 2.0, "{}", lost(burst));
+    assert_eq!(lost(outcome(1000, |look| if look == 40 { 500 } else { 0 })), 0.0);
+}
+
+#[test]
 fn changes_of_one_way_tell_whose_queue_it_is() {
     let ms = Duration::from_millis;
     // The far clock is an hour ahead. On the way up, messages wait 0 to 40 ms, 10 ms apart; the smallest round trip was seen before.
