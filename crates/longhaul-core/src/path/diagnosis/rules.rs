@@ -211,12 +211,12 @@ const RULES: &[Rule] = &[
         ceiling: |_| None,
         evidence: |facts| {
             format!(
-                "the peer acknowledges nothing since {:.0} s; {} timeouts in a row",
+                "the peer has acknowledged nothing in the last {:.0} s; {} timeouts in a row",
                 facts.elapsed.as_secs_f64(),
                 facts.sink.timeouts
             )
         },
-        advice: "Look whether the next hop and the path to it are alive.",
+        advice: "Look whether the peer of this leg and the path to it are alive.",
     },
     Rule {
         kind: Kind::Cap,
@@ -317,7 +317,7 @@ const RULES: &[Rule] = &[
                 ms(facts.sink.rtt)
             )
         },
-        advice: "Raise net.ipv4.tcp_wmem (third value), or take away `send-buffer`.",
+        advice: "Raise net.ipv4.tcp_wmem (third value), or take away `sndbuf`.",
     },
     Rule {
         kind: Kind::ApplicationWindow,

@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 /// The looks at the flows that carry bytes, and what has limited each of them so far. A flow that was never bulk is not in it.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnoses {
-    watched: Mutex<HashMap<u64, Watched>>,
+    /// Each with a lock of its own, because a look makes system calls.
+    watched: Mutex<HashMap<u64, Arc<Mutex<Watched>>>>,
     processor: Mutex<ProcessorMeter>,
     /// Payload bytes that have arrived at each host on the watched flows.
     lines: Mutex<HashMap<IpAddr, u64>>,
@@ -45,6 +46,8 @@ struct Watched {
     flow: Weak<Flow>,
     /// Number of bytes that it had carried at the last visit.
     seen: u64,
+    /// The last visit at which it had carried bytes, or waited.
+    last_bulk: Instant,
     /// The leg from which the bytes of the watched direction come.
     source: Leg,
     /// `None` while it carries little.
@@ -79,26 +82,39 @@ impl Diagnoses {
             return false;
         }
         let waits = Leg::ALL.iter().any(|leg| flow.is_blocked(*leg));
-        // Taken out, because a worker that ends a flow must not wait for the system calls.
-        let known = lock(&self.watched).remove(&flow.number);
-        let is_bulk = waits || known.as_ref().map_or(has_moved, |watched| total - watched.seen >= LEAST_MOVED);
-        let mut watched = known.unwrap_or_else(|| Watched::of(flow));
-        if is_bulk {
-            watched.look(flow, total, now, self);
-        } else {
-            watched.rest(flow, now);
+        let known = lock(&self.watched).get(&flow.number).cloned();
+        let is_known = known.is_some();
+        let entry = known.unwrap_or_else(|| Arc::new(Mutex::new(Watched::of(flow, now))));
+        let (has_looked, is_kept) = {
+            let mut watched = lock(&entry);
+            let has_moved = if is_known { total - watched.seen >= LEAST_MOVED } else { has_moved };
+            if waits || has_moved {
+                watched.last_bulk = now;
+            }
+            // A program that sends in bursts is silent at some visits.
+            let is_bulk = waits || has_moved || watched.watch.is_some() && now - watched.last_bulk < LONGEST_SILENCE;
+            if is_bulk {
+                watched.look(flow, total, now, self);
+            } else {
+                watched.rest(flow, now);
+            }
+            (is_bulk, watched.watch.is_some() || !watched.found.is_empty())
+        };
+        let mut list = lock(&self.watched);
+        match (is_known, is_kept) {
+            (false, true) => drop(list.insert(flow.number, entry)),
+            (true, false) => drop(list.remove(&flow.number)),
+            // A flow that has ended meanwhile is gone.
+            (true, true) | (false, false) => {}
         }
-        if watched.watch.is_some() || !watched.found.is_empty() {
-            lock(&self.watched).insert(flow.number, watched);
-        }
-        is_bulk
+        has_looked
     }
 
     /// Forgets the flows that have ended, and the hosts without one.
     pub(crate) fn forget_ended(&self) {
         let mut list = lock(&self.watched);
-        list.retain(|_, watched| watched.flow.strong_count() > 0);
-        let hosts: HashSet<IpAddr> = list.values().filter_map(|watched| Some(watched.sink?.0)).collect();
+        list.retain(|_, watched| lock(watched).flow.strong_count() > 0);
+        let hosts: HashSet<IpAddr> = list.values().filter_map(|watched| Some(lock(watched).sink?.0)).collect();
         lock(&self.lines).retain(|host, _| hosts.contains(host));
     }
 
@@ -116,19 +132,20 @@ impl Diagnoses {
         if up + down < LEAST_MOVED {
             return FlowSummary::default(); // of the many short flows, none takes the lock
         }
-        let Some(mut watched) = lock(&self.watched).remove(&flow.number) else { return FlowSummary::default() };
+        let Some(watched) = lock(&self.watched).remove(&flow.number) else { return FlowSummary::default() };
+        let mut watched = lock(&watched);
         watched.rest(flow, Instant::now());
         let (gain, saved) = (watched.ledger.of_all(), watched.ledger.saved());
-        let Watched { found, source, .. } = watched;
+        let (found, source) = (std::mem::take(&mut watched.found), watched.source);
         let limit = found.longest().map(|finding| Limited { finding, source });
         FlowSummary { limit, gain, saved }
     }
 
     /// Returns what limits `flow`, and what the relays are worth for it.
     pub(crate) fn of(&self, flow: &Flow) -> (FindingState, Option<GainState>) {
-        let list = lock(&self.watched);
-        let watched = list.get(&flow.number);
-        (Watched::finding(watched, flow), watched.and_then(Watched::gain))
+        let watched = lock(&self.watched).get(&flow.number).cloned();
+        let watched = watched.as_ref().map(|watched| lock(watched));
+        (Watched::finding(watched.as_deref(), flow), watched.as_deref().and_then(Watched::gain))
     }
 }
 
@@ -144,12 +161,13 @@ pub(crate) struct FlowSummary {
 }
 
 impl Watched {
-    fn of(flow: &Arc<Flow>) -> Watched {
+    fn of(flow: &Arc<Flow>, now: Instant) -> Watched {
         let source = if flow.carried(Leg::Dial) > flow.carried(Leg::Accept) { Leg::Dial } else { Leg::Accept };
         let (flow, before, found) = (Arc::downgrade(flow), [0; 2], Findings::default());
         Watched {
             flow,
             seen: 0,
+            last_bulk: now,
             source,
             watch: None,
             sink: None,
@@ -274,3 +292,5 @@ fn describes_a_subflow(flow: &Flow) -> bool {
 
 /// Number of bytes between two visits that are worth a look.
 const LEAST_MOVED: u64 = 16 << 10;
+/// Time without that many bytes after which a flow carries little.
+const LONGEST_SILENCE: Duration = Duration::from_secs(1);
