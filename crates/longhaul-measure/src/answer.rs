@@ -10,6 +10,7 @@ use crate::{bulk, datagram, random};
 use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
 use longhaul_core::wire::probe::Nonce;
 use longhaul_core::wire::proof::Key;
+use longhaul_sys::process;
 use longhaul_sys::sockopt;
 use socket2::SockRef;
 use std::collections::{HashMap, VecDeque};
@@ -224,9 +225,8 @@ impl Session {
         let datagrams = self.open_datagrams(talk.stream());
         let here = datagrams.as_ref().and_then(|(socket, _)| socket.local_addr().ok());
         let datagram_port = here.map(|here| here.port());
-        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
         let admitted = Admitted {
-            name,
+            name: process::hostname(),
             datagram_port,
             max_seconds: MAX_TIME.as_secs_f64(),
             max_bytes: MAX_BYTES,
@@ -257,8 +257,9 @@ impl Session {
                     talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;
                 }
                 Ask::Run(run) => {
-                    bytes_left -= run.max_bytes;
+                    let most = run.max_bytes;
                     let ran = self.gather(run, talk)?;
+                    bytes_left -= ran.bytes.min(most);
                     talk.tell(&Tell::Ran(ran), self.until)?;
                 }
                 Ask::Train(train) => {

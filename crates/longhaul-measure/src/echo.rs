@@ -4,6 +4,7 @@ use crate::random;
 use longhaul_core::wire::answer::{Dial, Frame, Frames, Next, PROOF_BYTES, Receipt, Report};
 use longhaul_core::wire::probe::Preface;
 use longhaul_core::wire::proof::{Challenge, Key};
+use longhaul_sys::process;
 use socket2::SockRef;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -73,8 +74,7 @@ fn report(preface: &Preface, next: Next) -> Report {
     // Whoever has not proved the key is told nothing of this host.
     let is_told = next != Next::Unproven;
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let text = |text: &str| if is_told { text.trim().to_string() } else { String::new() };
+    let text = |text: &str| if is_told { text.to_string() } else { String::new() };
     Report {
         nonce: preface.nonce,
         hops: preface.hops,
@@ -84,7 +84,7 @@ fn report(preface: &Preface, next: Next) -> Report {
         dial_us: 0,
         rtt_us: 0,
         echo_bytes: if next == Next::Echo { preface.echo_bytes } else { 0 },
-        name: text(&host),
+        name: text(&process::hostname()),
         version: text(env!("CARGO_PKG_VERSION")),
         next_hop: String::new(),
         why: String::new(),

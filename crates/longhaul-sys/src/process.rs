@@ -36,6 +36,11 @@ pub fn end_with_this(command: &mut Command) {
     unsafe { command.pre_exec(move || ask().map_err(Into::into)) };
 }
 
+/// Returns the name of this host (uname(2)).
+pub fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Returns the effective user id of this process.
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()

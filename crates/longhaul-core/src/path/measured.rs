@@ -137,7 +137,9 @@ impl Way {
                 advice: rule.advice,
             },
             (None, Some(facts)) => self.with_sides(facts.finding()),
-            (None, None) => Finding::unknown("the first run was shorter than 3 s or 10 round trips"),
+            (None, None) => Finding::unknown(
+                "the first run was shorter than 3 s or 10 round trips: give more with --seconds or --max-bytes",
+            ),
         };
         self.with_what_if(found, first)
     }
@@ -301,7 +303,7 @@ const RULES: &[Rule] = &[
     Rule {
         kind: Kind::CongestedQueue,
         holds: |way, first| {
-            let is_shared = !is_near(first.rate, way.best());
+            let is_shared = !is_near(first.rate, way.best()) && !first.is_of_host();
             is_shared
                 && way.idle_queue >= LEAST_QUEUE
                 && way.idle_queue.as_secs_f64() >= QUEUED * way.min_rtt.as_secs_f64()
@@ -448,7 +450,7 @@ mod tests {
 
     fn queued(mbit: u64) -> Facts {
         facts(mbit, Limit::CongestionWindow, |sink| {
-            (sink.rtt, sink.in_flight_spread, sink.rate_spread) = (90 * MS, 0.12, 0.02);
+            (sink.rtt, sink.constant_windows) = (90 * MS, 1.8);
         })
     }
 

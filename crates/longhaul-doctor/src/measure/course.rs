@@ -137,12 +137,12 @@ impl<'a> Course<'a> {
                 self.step(Step { direction, congestion, connections: 1, seconds, mss })?;
             }
         }
-        for direction in Direction::ALL {
-            let mss = self.measured.mss_of(direction);
-            let wide = |connections, seconds| Step { direction, congestion: None, connections, seconds, mss };
-            self.step(wide(SEVERAL, self.scaled(OTHER_SECONDS)))?;
-            if self.grows(direction) {
-                self.step(wide(MANY, self.scaled(OTHER_SECONDS)))?;
+        for connections in [SEVERAL, MANY] {
+            for direction in Direction::ALL {
+                if connections == SEVERAL || self.grows(direction) {
+                    let (mss, seconds) = (self.measured.mss_of(direction), self.scaled(OTHER_SECONDS));
+                    self.step(Step { direction, congestion: None, connections, seconds, mss })?;
+                }
             }
         }
         Ok(())
@@ -214,11 +214,8 @@ impl<'a> Course<'a> {
     /// Where full segments of the first run in `direction` stand still, or lose bytes without a queue, tries smaller ones.
     fn smaller_segments(&mut self, direction: Direction) -> Result<(), Ended> {
         let Some(first) = self.measured.first(direction) else { return Ok(()) };
-        let share = |outcome: &Outcome| {
-            let (sent, lost) = outcome.lost_by_chance(None);
-            lost / sent.max(1.0)
-        };
-        let (mss, rate, lost) = (first.sender.mss, first.rate(), share(first));
+        let (sent, lost) = first.lost_by_chance(None);
+        let (mss, rate, lost) = (first.sender.mss, first.rate(), lost / sent.max(1.0));
         let seconds = self.scaled(OTHER_SECONDS);
         let with = |mss| Step { direction, congestion: None, connections: 1, seconds, mss: Some(mss) };
         if rate.0 == 0 && first.sender.acked < STUCK {
@@ -238,27 +235,32 @@ impl<'a> Course<'a> {
         // The other direction is likely to have the same.
         let known = self.measured.uncut.iter().flatten().next().copied();
         let short = |mss| Step { seconds: seconds * SEARCH_SECONDS / OTHER_SECONDS, ..with(mss) };
-        self.step(known.map_or(with(SMALL_MSS), short))?;
-        let is_better = self.measured.outcomes.last().is_some_and(|small| {
-            small.mss.is_some() && small.rate().0 as f64 >= 1.5 * rate.0 as f64 && share(small) < 0.5 * lost
-        });
-        if is_better {
-            let uncut = if known.is_some() { known } else { self.search(direction, mss)? };
-            self.measured.uncut[direction as usize] = uncut;
-            if let (Some(uncut), None) = (uncut, known) {
-                self.step(short(uncut))?;
-            }
+        let Some(small) = self.make(short(known.unwrap_or(SMALL_MSS)))? else { return Ok(()) };
+        // Its start may fill the queue, and lose many at once.
+        let (sent, lost_of_small) = small.lost_by_chance(Some(lost));
+        let expected = lost * sent;
+        let is_better = small.rate().0 as f64 >= 1.5 * rate.0 as f64 && lost_of_small < 0.5 * expected;
+        self.measured.outcomes.push(small.clone());
+        if !is_better {
+            return Ok(());
         }
-        Ok(())
+        let found = match known {
+            Some(_) => None,
+            None => self.search(direction, mss, &small)?,
+        };
+        self.measured.uncut[direction as usize] = found.or(known.filter(|_| expected >= SOME));
+        found.map_or(Ok(()), |found| self.step(short(found)))
     }
 
-    /// Returns the largest MSS below `cut` with which fewer are lost than with `cut`; `None` if small segments are lost as often. Sends by
-    /// BBR where it is offered: the more segments, the surer a loss.
-    fn search(&mut self, direction: Direction, cut: u32) -> Result<Option<u32>, Ended> {
+    /// Returns the largest MSS below `cut` with which fewer are lost than with `cut`. `None` if as many are lost with [`SMALL_MSS`], of which
+    /// `small` is a run, or if it is not known. Sends by BBR where it is offered: the more segments, the surer a loss.
+    fn search(&mut self, direction: Direction, cut: u32, small: &Outcome) -> Result<Option<u32>, Ended> {
         let congestion = self.others(direction).into_iter().find(|name| name == BBR);
-        // Two runs with `cut`, one with small segments, one for each halving, and one in each direction that shows the gain.
-        let (steps, seconds) = (f64::from(4 + (cut - SMALL_MSS).ilog2()), self.scaled(SEARCH_SECONDS));
-        let seconds = seconds.min((self.seconds_left - 2.0 * seconds) / steps);
+        // Two runs with `cut`, one for each halving, and two that have to be made again.
+        let (steps, seconds) = (f64::from(5 + (cut - SMALL_MSS).ilog2()), self.scaled(SEARCH_SECONDS));
+        // A run in each direction shows the gain.
+        let reserve = 2.0 * seconds;
+        let seconds = seconds.min((self.seconds_left - reserve) / steps);
         let step = Step { direction, congestion, connections: 1, seconds, mss: Some(cut) };
         let (mut sent, mut lost) = (0.0, 0.0);
         for _ in 0..2 {
@@ -271,13 +273,22 @@ impl<'a> Course<'a> {
                 break;
             }
         }
-        if lost < FEW || self.is_cut(&step, SMALL_MSS, lost / sent)? != Some(false) {
+        if lost < FEW {
+            return Ok(None);
+        }
+        let (sent_small, lost_small) = small.lost_by_chance(Some(lost / sent));
+        let expected = lost / sent * sent_small;
+        let is_small_cut = match expected >= SOME {
+            true => Some(is_as_many(lost_small, expected)),
+            false => self.is_cut(&step, SMALL_MSS, lost / sent, reserve)?,
+        };
+        if is_small_cut != Some(false) {
             return Ok(None);
         }
         let (mut good, mut bad) = (SMALL_MSS, cut);
         while bad - good > 1 {
             let mss = good.midpoint(bad);
-            match self.is_cut(&step, mss, lost / sent)? {
+            match self.is_cut(&step, mss, lost / sent, reserve)? {
                 Some(true) => bad = mss,
                 Some(false) => good = mss,
                 None => {
@@ -293,14 +304,16 @@ impl<'a> Course<'a> {
         Ok(Some(good))
     }
 
-    /// Whether about the share `expected` of the segments of `mss` bytes is lost, and not far fewer. `None` if there is no time for it.
-    fn is_cut(&mut self, step: &Step, mss: u32, expected: f64) -> Result<Option<bool>, Ended> {
+    /// Whether about the share `expected` of the segments of `mss` bytes is lost, and not far fewer. `None` if there is no time for it but
+    /// the `reserve`, in seconds.
+    fn is_cut(&mut self, step: &Step, mss: u32, expected: f64, reserve: f64) -> Result<Option<bool>, Ended> {
         let (mut sent, mut lost) = (0.0, 0.0);
         // None lost tells if several were expected, and between none and as many, more segments tell.
         while lost == 0.0 && expected * sent < SOME
             || lost > 0.0 && lost < 0.5 * expected * sent && expected * sent < SURE
         {
-            let Some(outcome) = self.make(Step { mss: Some(mss), ..step.clone() })? else { return Ok(None) };
+            let seconds = step.seconds.min(self.seconds_left - reserve);
+            let Some(outcome) = self.make(Step { mss: Some(mss), seconds, ..step.clone() })? else { return Ok(None) };
             let more = outcome.lost_by_chance(Some(expected));
             if more.0 == 0.0 {
                 return Ok(None);
@@ -311,7 +324,7 @@ impl<'a> Course<'a> {
             "MSS {mss}: {lost:.0} of {sent:.0} segments are lost, and {:.1} would be if they were cut",
             expected * sent
         ));
-        Ok(Some(lost > 0.3 * expected * sent))
+        Ok(Some(is_as_many(lost, expected * sent)))
     }
 
     /// Returns the other congestion controls of the sender, those first that lift the limit of loss.
@@ -346,7 +359,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Makes a run. Returns `None` if there are no bytes or no time for it. Keeps the run with which the session is lost.
+    /// Makes a run, and returns it. `None` if there are no bytes or no time for it. Only a run with which the session is lost is kept here.
     fn make(&mut self, step: Step) -> Result<Option<Outcome>, Ended> {
         self.check_stopped()?;
         let seconds = step.seconds.min(self.seconds_left).min(self.time_until_end());
@@ -439,6 +452,11 @@ impl<'a> Course<'a> {
     }
 }
 
+/// Whether `lost` segments are about as many as `expected` ones, and not far fewer.
+fn is_as_many(lost: f64, expected: f64) -> bool {
+    lost > 0.3 * expected
+}
+
 /// Returns how a measurement ends by `err`, after bytes had gone in `direction`.
 fn lost(err: &io::Error, direction: Direction) -> Ended {
     let why = in_words(err);
@@ -457,9 +475,10 @@ pub(super) fn chosen_mss(dialer: &Dialer) -> Option<u32> {
     (mss > 0).then_some(mss)
 }
 
-/// Time of the steps that send little, such as the datagrams, and a number of runs that is usual. A measurement with the defaults takes a
-/// minute at most, and more only where the session dies.
+/// Time of the steps that send little, such as the datagrams. A measurement with the defaults takes a minute at most, and more only where
+/// the session dies.
 const BESIDE: Duration = Duration::from_secs(19);
+/// Usual number of runs.
 const RUNS: u32 = 10;
 /// Time beyond these after which the far end is too slow, and the round trips that the steps before the first run take.
 const LATE: Duration = Duration::from_secs(10);
@@ -481,7 +500,7 @@ const MANY: u32 = 64;
 const STUCK: u64 = 64 << 10;
 /// MSS that fits where the path MTU is not known, and that no tunnel cuts.
 const SMALL_MSS: u32 = 1000;
-/// Length in seconds of a run that shows whether packets are cut.
+/// Length in seconds of a run that shows whether packets are cut, and of the first one with smaller segments.
 const SEARCH_SECONDS: f64 = 2.0;
 /// Expected losses from which on it tells that none was lost: by chance that is one run of 55 (Poisson).
 const SOME: f64 = 4.0;

@@ -22,8 +22,11 @@ pub(super) struct Document {
     /// The command and the version that measured.
     pub(super) command: Option<String>,
     pub(super) version: Option<String>,
+    /// When it began, in UTC (RFC 3339), and the name of the host that measured.
+    pub(super) began: Option<String>,
+    pub(super) host: Option<String>,
     pub(super) far: Far,
-    /// Whether every step was made.
+    /// Whether the measurement came to its end, with a run at least.
     pub(super) complete: bool,
     /// Why not, if the measurement ended before its time.
     pub(super) ended: Option<String>,
@@ -176,12 +179,14 @@ impl Document {
     /// A number is outside its range.
     pub(super) fn checked(mut self) -> Result<Document, String> {
         self.check_numbers()?;
-        let Document { to, tunnel, command, version, far, ended, findings, runs, notes, .. } = &mut self;
+        let Document { to, tunnel, command, version, began, host, far, ended, findings, runs, notes, .. } = &mut self;
         let texts = [
             Some(to),
             tunnel.as_mut(),
             command.as_mut(),
             version.as_mut(),
+            began.as_mut(),
+            host.as_mut(),
             Some(&mut far.name),
             Some(&mut far.version),
             ended.as_mut(),

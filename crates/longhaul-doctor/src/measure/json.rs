@@ -6,16 +6,29 @@ use longhaul_measure::message::Direction;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Returns the document. `command` is the command line that measured.
-pub(super) fn document(measured: &Measured, command: &str) -> Value {
+/// Where a measurement came from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Origin {
+    /// The command line that measured.
+    pub(super) command: String,
+    /// When it began, by the clock of this host in UTC (RFC 3339).
+    pub(super) began: String,
+    /// The name of this host.
+    pub(super) host: String,
+}
+
+/// Returns the document.
+pub(super) fn document(measured: &Measured, origin: &Origin) -> Value {
     let [up, down] = Direction::ALL;
     let both = |value: &dyn Fn(Direction) -> Value| json!({"up": value(up), "down": value(down)});
     let rate = |direction| measured.rate(direction);
     json!({
         "longhaul": "path",
         "format": 1,
-        "command": command,
+        "command": origin.command,
         "version": env!("CARGO_PKG_VERSION"),
+        "began": origin.began,
+        "host": origin.host,
         "to": measured.to,
         "tunnel": measured.tunnel,
         "address": measured.address.map(|address| address.to_string()),

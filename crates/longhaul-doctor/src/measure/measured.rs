@@ -300,7 +300,9 @@ impl Measured {
             Kind::Stalled | Kind::MtuBlackHole => f64::INFINITY,
             Kind::LinkRate => 0.5,
             Kind::Unknown => 0.25,
-            _ => finding.what_if.map_or(1.0, |what_if| (what_if.0 as f64 / rate).max(1.0)),
+            // Only another congestion control than that of the hosts has this limit.
+            _ if finding.what_if.is_some_and(|what_if| what_if.0 as f64 <= LEAST_GAIN * rate) => 0.4,
+            _ => finding.what_if.map_or(1.0, |what_if| what_if.0 as f64 / rate),
         }
     }
 }
@@ -344,11 +346,22 @@ impl Outcome {
         let are_shares = [sender, receiver].iter().all(|ran| is_share(ran.cpu) && is_share(ran.throttled));
         let is_time = |micros: u64| micros <= MAX_MICROS;
         let are_times = looks.iter().all(|look| [look.at, look.rtt, look.min_rtt].into_iter().all(is_time));
-        let are_segments = sender.mss <= MAX_MSS && looks.iter().all(|look| look.mss <= sender.mss);
+        // The MSS may fall on the way, and `sender.mss` is that at the end.
+        let are_segments = sender.mss <= MAX_MSS
+            && looks.iter().all(|look| look.mss <= MAX_MSS)
+            && looks.last().is_none_or(|last| last.mss <= sender.mss);
+        let are_counts = looks.iter().all(|look| look.window <= MAX_WINDOW && look.retransmitted <= MAX_BYTES)
+            && sender.retransmitted <= MAX_BYTES;
         // The SYN and FIN of each connection count as a byte.
         let has_come = receiver.bytes.saturating_add(connections * (UNREAD + 2));
         let is_too_much = run.direction == Direction::Down && sender.acked > has_come;
-        receiver.bytes > sender.bytes || !is_order || !are_shares || !are_times || !are_segments || is_too_much
+        receiver.bytes > sender.bytes
+            || !is_order
+            || !are_shares
+            || !are_times
+            || !are_segments
+            || !are_counts
+            || is_too_much
     }
 }
 
@@ -432,9 +445,14 @@ const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;
 const MANY: f64 = 1000.0;
 /// Looks of a run from which on one of them is usual.
 const LOOKS: usize = 5;
+/// Gain from which on it is one.
+const LEAST_GAIN: f64 = 1.05;
 /// Lost segments from which on their share is no matter of chance.
 pub(super) const FEW: f64 = 3.0;
 /// An hour in µs: no run and no round trip lasts longer.
 const MAX_MICROS: u64 = 3_600_000_000;
+/// Largest window (RFC 7323 2.3), and more bytes than any run sends.
+const MAX_WINDOW: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 50;
 /// MSS at most: a packet has 65,535 bytes.
 const MAX_MSS: u32 = 65_495;

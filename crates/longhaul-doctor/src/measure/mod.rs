@@ -44,10 +44,13 @@ use compare::Comparison;
 use course::{Course, Limits};
 use dialer::{Dialer, Through};
 use document::Document;
+use jiff::Timestamp;
+use json::Origin;
 use lab::Lab;
 use longhaul_config::{key_file, value};
 use longhaul_core::wire::proof::Key;
 use longhaul_measure::answer::MAX_BYTES;
+use longhaul_sys::process;
 use longhaul_units::{Bytes, Rate, show_duration};
 use measured::Measured;
 use session::{NoSession, Session};
@@ -173,6 +176,7 @@ impl Measure {
                 return say::wrong(&format!("--save: {} cannot be written: {err}", file.display()));
             }
         }
+        let began = Timestamp::now();
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // A second one ends the process at once.
@@ -189,7 +193,7 @@ impl Measure {
             None => self.measure(&addresses, key.as_ref(), &stop),
         };
         match measured {
-            Ok(measured) => self.report(&measured),
+            Ok(measured) => self.report(&measured, began),
             Err(why) => say::failed(&why),
         }
     }
@@ -299,8 +303,10 @@ impl Measure {
     }
 
     /// Prints the result, and writes it to the files that the flags name.
-    fn report(&self, measured: &Measured) -> ExitCode {
-        let value = json::document(measured, &self.command());
+    fn report(&self, measured: &Measured, began: Timestamp) -> ExitCode {
+        let began = began.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let origin = Origin { command: self.command(), began, host: process::hostname() };
+        let value = json::document(measured, &origin);
         let document = format!("{value:#}\n");
         let path = Document::of(value);
         let printed = match &path {

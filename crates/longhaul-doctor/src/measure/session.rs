@@ -11,6 +11,7 @@ use longhaul_measure::bulk;
 use longhaul_measure::message::{Admitted, Ask, Direction, Ran, Refused, Run, Tell, Train, Trained};
 use longhaul_measure::random;
 use longhaul_measure::talk::Talk;
+use longhaul_sys::errno_text;
 use longhaul_sys::tcp_info::TcpInfo;
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -452,7 +453,10 @@ pub(super) fn in_words(err: &io::Error) -> String {
         ErrorKind::ConnectionRefused => {
             "nobody listens there; start `longhaul responder --listen PORT` on that host".into()
         }
-        _ => err.to_string(),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            "no route leads there, or a firewall rejects it; `ip route get` shows the route".into()
+        }
+        _ => err.raw_os_error().map_or_else(|| err.to_string(), errno_text),
     }
 }
 

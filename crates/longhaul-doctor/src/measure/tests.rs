@@ -59,7 +59,7 @@ fn outcome(mbit: u64, lost: impl Fn(u64) -> u64) -> Outcome {
 
 /// Returns the document of `path`, as people and pages get it.
 fn shown(path: &Measured) -> Document {
-    Document::of(json::document(path, "longhaul path far:1")).unwrap()
+    Document::of(json::document(path, &json::Origin::default())).unwrap()
 }
 
 fn measured(outcomes: Vec<Outcome>) -> Measured {
@@ -174,7 +174,19 @@ fn figures_that_contradict_each_other_do_not_count() {
     };
     assert!(lie(down), "it has not arrived here");
     assert!(lie(|run| run.sender.cpu = 1e308) && lie(|run| run.receiver.throttled = f64::NAN));
-    assert!(lie(|run| run.sender.mss = 70_000) && lie(|run| run.sender.looks[9].mss = 9000));
+    assert!(lie(|run| run.sender.mss = 70_000) && lie(|run| run.sender.looks[60].mss = 9000));
+    assert!(lie(|run| run.sender.looks[9].window = u64::MAX) && lie(|run| run.sender.retransmitted = u64::MAX));
+    assert!(!lie(|run| run.sender.looks[0].mss = 8948), "the path MTU was found on the way");
+}
+
+#[test]
+fn a_limit_that_only_another_congestion_control_has_comes_last() {
+    let mut cubic = outcome(5, |look| u64::from(look % 10 == 0));
+    (cubic.run.congestion, cubic.sender.congestion) = (Some("cubic".into()), "cubic".into());
+    let mut path = measured(vec![outcome(900, |_| 0), cubic]);
+    path.lines[0] = Line { rate: Some(Rate(940_000_000)), ..Line::default() };
+    let kinds: Vec<Kind> = path.findings().iter().map(|(_, finding)| finding.kind).collect();
+    assert_eq!(kinds, [Kind::LinkRate, Kind::RandomLoss]);
 }
 
 #[test]
@@ -194,11 +206,11 @@ fn a_part_of_a_measurement_has_what_is_known() {
     assert!(nothing.findings().is_empty());
     nothing.ended = Some(Ended::Died(Direction::Up));
     assert_eq!(nothing.findings().iter().map(|(_, finding)| finding.kind).collect::<Vec<_>>(), [Kind::Stalled]);
-    let document = json::document(&nothing, "longhaul path far:1");
+    let document = json::document(&nothing, &json::Origin::default());
     assert_eq!((&document["complete"], &document["ended"]), (&false.into(), &"no answer in time".into()));
     assert!(text::text(&shown(&nothing)).contains("The session was lost (no answer in time)"));
     let mut stopped = measured(vec![outcome(100, |_| 0)]);
     stopped.ended = Some(Ended::Interrupted);
     assert_eq!(stopped.findings()[0].1.kind, Kind::LinkRate);
-    assert_eq!(json::document(&stopped, "longhaul path far:1")["ended"], "interrupted");
+    assert_eq!(json::document(&stopped, &json::Origin::default())["ended"], "interrupted");
 }

@@ -2,7 +2,7 @@
 
 use super::document::{Document, Finding};
 use super::values::{Figure, millis, rate};
-use super::words::{limit, partial, start, without};
+use super::words::{limit, partial, start, where_and_when, without};
 use longhaul_measure::message::Direction;
 
 /// Returns the report.
@@ -27,6 +27,10 @@ pub(super) fn text(path: &Document) -> String {
     lines.extend(path.bdp_bytes.map(|bytes| format!("{bytes} bytes in flight fill the path")));
     if !path.runs.is_empty() {
         lines.extend(path.notes.iter().map(|note| format!("note: {note}")));
+    }
+    let origin = where_and_when(path);
+    if !origin.is_empty() {
+        lines.push(format!("measured{origin}"));
     }
     if path.ended.is_some() {
         lines.extend(partial(path));

@@ -88,6 +88,14 @@ pub(super) fn start(direction: Direction) -> &'static str {
     }
 }
 
+/// Returns where and when `document` was measured, with a blank before it; empty if it does not say so.
+pub(super) fn where_and_when(document: &Document) -> String {
+    let is_said = |text: &&String| !text.is_empty();
+    let host = document.host.as_ref().filter(is_said).map(|host| format!(" on {host}")).unwrap_or_default();
+    let began = document.began.as_ref().filter(is_said).map(|began| format!(" at {began}")).unwrap_or_default();
+    host + &began
+}
+
 /// Returns why `document` is only a part of a measurement; `None` if it is whole.
 pub(super) fn partial(document: &Document) -> Option<String> {
     match document.ended.as_deref() {

@@ -34,6 +34,7 @@ use longhaul_core::opening::{Asks, Found, MAX_PREFACE_BYTES, PrefaceKind};
 use longhaul_core::sources::Source;
 use longhaul_core::wire::answer::{Dial, Frame, Next, Receipt, Report};
 use longhaul_core::wire::probe::{LENGTH, Preface};
+use longhaul_sys::process;
 use longhaul_sys::splice;
 use longhaul_sys::tcp_info::TcpInfo;
 use socket2::SockRef;
@@ -411,7 +412,7 @@ fn discard(dial: &Stream) {
 fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> Report {
     let rtt = dial.and_then(|dial| TcpInfo::of(dial.as_fd()).ok()).map_or(Duration::ZERO, |info| info.rtt);
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = process::hostname();
     let dialled = flow.next_hop().map(|(_, address)| address.to_string());
     let from = dial.and_then(|dial| SockRef::from(dial).local_addr().ok()).and_then(|from| from.as_socket());
     Report {
@@ -420,7 +421,7 @@ fn report(flow: &Flow, preface: &Preface, dial: Option<&Stream>, next: Next) -> 
         dial_us: flow.dial_us().unwrap_or_else(|| micros(flow.began.elapsed())),
         rtt_us: micros(rtt),
         echo_bytes: if next == Next::Echo { preface.echo_bytes } else { 0 },
-        name: name.trim().into(),
+        name,
         version: env!("CARGO_PKG_VERSION").into(),
         next_hop: dialled.unwrap_or_default(),
         why: from.map(|from| from.to_string()).unwrap_or_default(),

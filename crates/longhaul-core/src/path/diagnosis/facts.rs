@@ -58,11 +58,6 @@ pub struct Sink {
     pub first_min_rtt: Duration,
     /// Shares of the looks by their limit, in the order of [`Limit::ALL`].
     pub limits: [f64; Limit::ALL.len()],
-    /// Relative standard deviation of the segments in flight at the looks at which the congestion window held bytes back, in this window and
-    /// the ones before.
-    pub in_flight_spread: f64,
-    /// The same of the segments in flight by round trip.
-    pub rate_spread: f64,
     /// Number of windows in which the rates of the thirds were the same but for 1 %, the earlier ones for less each: those of all flows to
     /// the sink's host together. 0 if they were not in this one.
     pub constant_windows: f64,

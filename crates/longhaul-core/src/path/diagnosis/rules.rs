@@ -78,15 +78,8 @@ impl Facts {
         before * 10 >= self.sink.min_rtt && before >= LEAST_QUEUE
     }
 
-    /// Whether the queue is of this flow: its rate is constant, or the round trip follows the bytes in flight, so that more of them bring no
-    /// higher rate. In a queue of others, the rate follows the bytes, and varies.
-    fn makes_the_queue(&self) -> bool {
-        let brings_nothing = self.sink.rate_spread <= 0.5 * self.sink.in_flight_spread;
-        self.is_constant() || (brings_nothing && self.sink.in_flight_spread >= VARIED)
-    }
-
-    /// Whether the rate of all flows to the sink's host has been constant: they have the line for themselves. Beside CUBIC, BBR may have
-    /// a constant share, and a longer queue than it makes alone.
+    /// Whether the rate of all flows to the sink's host has been constant: they have the line for themselves, and a queue is theirs. Beside
+    /// CUBIC, BBR may have a constant share, and a longer queue than it makes alone.
     fn is_constant(&self) -> bool {
         let is_own = self.has_siblings() || !self.paces() || self.is_short();
         self.sink.constant_windows >= CONSTANT_WINDOWS && is_own
@@ -460,7 +453,7 @@ const RULES: &[Rule] = &[
         holds: |facts| {
             // Alone, a full window has never had more than the line carries. If it had, others have come.
             let is_window = facts.fills_the_window() && facts.sink.fastest >= STEADY * facts.sink.first_fastest;
-            let is_full = facts.has_queue() && (facts.is_of_path() && facts.makes_the_queue() || is_window);
+            let is_full = facts.has_queue() && (facts.is_of_path() && facts.is_constant() || is_window);
             let is_followed = facts.is_of_path() && facts.follows_the_line();
             // A relay that is held back often may keep the line nearly full.
             let is_free = facts.processor.throttled < THROTTLED;
@@ -506,8 +499,6 @@ const LOSSY_WINDOWS: f64 = 1.4;
 const BURST: f64 = 1.08;
 /// Number of windows at a constant rate that are no chance: two of the last four.
 const CONSTANT_WINDOWS: f64 = 1.4;
-/// Relative deviation of the bytes in flight from which on they tell whether the rate follows them.
-const VARIED: f64 = 0.04;
 /// Multiple of the first rate from which on a rate has risen.
 const RISEN: f64 = 1.5;
 /// CPUs from which on a relay is busy, and share of the time from which on a quota counts.

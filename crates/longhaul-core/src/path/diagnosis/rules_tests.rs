@@ -178,11 +178,7 @@ fn losses() -> Vec<Case> {
 fn lines() -> Vec<Case> {
     let sink = Some(Side::Sink);
     let bbr = with(path(180e6), |facts| facts.sink.response = Some(LossResponse::Ignores));
-    let own = with(path(190e6), |facts| {
-        facts.sink.rtt = 90 * MS;
-        (facts.sink.in_flight_spread, facts.sink.rate_spread) = (0.12, 0.02);
-    });
-    let constant = with(own, |facts| (facts.sink.rate_spread, facts.sink.constant_windows) = (0.12, 1.8));
+    let own = with(path(190e6), |facts| (facts.sink.rtt, facts.sink.constant_windows) = (90 * MS, 1.8));
     let long = with(bbr, |facts| (facts.sink.rtt, facts.sink.constant_windows) = (140 * MS, 1.8));
     let siblings = with(long, |facts| (facts.sink.line_rate, facts.sink.slowest) = (1440e6, 100e6));
     let lossy = with(bbr, |facts| facts.sink.lost_lately = facts.sink.acked_lately / 25);
@@ -192,13 +188,8 @@ fn lines() -> Vec<Case> {
     vec![
         ("BBR on a line", bbr, Kind::LinkRate, sink),
         unknown("the relay is held back often", with(bbr, |facts| facts.processor.throttled = 0.3)),
-        ("a queue of its own", own, Kind::LinkRate, sink),
-        unknown(
-            "a queue, and a rate that follows the bytes in flight",
-            with(own, |facts| facts.sink.rate_spread = 0.1),
-        ),
-        ("a queue, and a constant rate", constant, Kind::LinkRate, sink),
-        unknown("a queue, and the same bytes in flight", with(own, |facts| facts.sink.in_flight_spread = 0.02)),
+        ("a queue, and a constant rate", own, Kind::LinkRate, sink),
+        unknown("a queue, and a constant rate for a while", with(own, |facts| facts.sink.constant_windows = 1.0)),
         unknown("BBR in a long queue, at a constant rate", long),
         ("one of eight flows that have the line together", siblings, Kind::LinkRate, sink),
         unknown("BBR behind a queue of a few packets, or a policer", lossy),

@@ -70,9 +70,6 @@ impl Thirds {
 struct History {
     /// The losses of all windows, the earlier ones for less each.
     losses: Losses,
-    /// Logarithms of the segments in flight, and of these by round trip, the earlier ones for less each.
-    in_flight: Spread,
-    in_flight_rate: Spread,
     /// Number of windows at a constant rate, the earlier ones for less each.
     constant_windows: f64,
     /// Number of windows in which much was lost, the earlier ones for less each.
@@ -88,34 +85,6 @@ struct History {
     delivery: f64,
     /// The last time that a segment came out of order, and the number of them by then.
     disorder: Option<(Instant, u32)>,
-}
-
-/// The spread of a quantity.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spread {
-    count: f64,
-    sum: f64,
-    squares: f64,
-}
-
-impl Spread {
-    fn add(&mut self, value: f64) {
-        self.count += 1.0;
-        self.sum += value;
-        self.squares += value * value;
-    }
-
-    fn fade(&mut self) {
-        self.count *= KEPT;
-        self.sum *= KEPT;
-        self.squares *= KEPT;
-    }
-
-    /// Returns the standard deviation.
-    fn deviation(&self) -> f64 {
-        let (count, mean) = (self.count.max(1e-9), self.sum / self.count.max(1e-9));
-        (self.squares / count - mean * mean).max(0.0).sqrt()
-    }
 }
 
 /// Losses of some looks.
@@ -201,8 +170,6 @@ impl Watch {
         let is_in_order = self.history.is_in_order(now, &looks.source);
         let mut facts = self.facts(elapsed, &first, looks, response());
         facts.source.is_in_order = is_in_order;
-        self.history.in_flight.fade();
-        self.history.in_flight_rate.fade();
         *self = Watch { history: self.history, ..Watch::default() };
         self.begin(now, looks);
         Some(facts)
@@ -246,11 +213,6 @@ impl Watch {
         self.history.lost = self.history.lost.max(lost);
         let limit = Limit::of(sink);
         self.limits[limit as usize] += 1;
-        if limit == Limit::CongestionWindow && sink.in_flight_segments > 0 && !sink.rtt.is_zero() {
-            let in_flight = f64::from(sink.in_flight_segments).ln();
-            self.history.in_flight.add(in_flight);
-            self.history.in_flight_rate.add(in_flight - sink.rtt.as_secs_f64().ln());
-        }
         self.rtt += sink.rtt;
         self.silent += source.since_received;
         if !sink.is_app_limited {
@@ -293,9 +255,7 @@ impl Watch {
             min_rtt: to.min_rtt,
             first_min_rtt: self.history.first_min_rtt.unwrap_or_default(),
             limits: self.limits.map(|count| self.of_looks(count)),
-            in_flight_spread: self.history.in_flight.deviation(),
             constant_windows: if self.line.are_constant() { self.history.constant_windows } else { 0.0 },
-            rate_spread: self.history.in_flight_rate.deviation(),
             busy: part(elapsed, busy).min(1.0),
             limited_by_peer: part(busy, to.limited_by_peer.saturating_sub(from.limited_by_peer)),
             limited_by_buffer: part(busy, to.limited_by_send_buffer.saturating_sub(from.limited_by_send_buffer)),

@@ -10,7 +10,16 @@ pub(crate) fn json(comparison: &Comparison) -> String {
         let [up, down] = Direction::ALL.map(|direction| comparison.limited_by(direction)[at]);
         json!({"up": up, "down": down})
     };
-    let side = |side: &Side, at: usize| json!({"file": side.file, "to": side.document.to, "limited_by": limits(at)});
+    let side = |side: &Side, at: usize| {
+        let document = &side.document;
+        json!({
+            "file": side.file,
+            "to": document.to,
+            "began": document.began,
+            "host": document.host,
+            "limited_by": limits(at),
+        })
+    };
     let document = json!({
         "longhaul": "path --compare",
         "format": 1,

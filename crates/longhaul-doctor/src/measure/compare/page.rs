@@ -3,6 +3,7 @@
 use super::comparison::Comparison;
 use crate::measure::page::charts::{Line, over_time};
 use crate::measure::page::{findings, verdicts, with_units};
+use crate::measure::words::where_and_when;
 use crate::page::table::{cell, table};
 use crate::page::{Html, document, paragraph, section};
 use longhaul_measure::message::Direction;
@@ -16,7 +17,8 @@ pub(crate) fn page(comparison: &Comparison) -> String {
 
 fn body(html: &mut Html, comparison: &Comparison) {
     html.leaf("h1", &[], &format!("Path to {}, before and after", comparison.after.document.to));
-    let [before, after] = comparison.sides().map(|(_, side)| &side.file);
+    let [before, after] =
+        comparison.sides().map(|(_, side)| format!("{}{}", side.file, where_and_when(&side.document)));
     paragraph(html, "about", &format!("Before: {before}. After: {after}."));
     comparison.notes().iter().for_each(|note| paragraph(html, "unclear", note));
     section(html, "What has changed", |html| {

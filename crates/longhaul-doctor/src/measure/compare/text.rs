@@ -1,13 +1,15 @@
 //! A comparison as text: first what has changed, in words.
 
 use super::comparison::Comparison;
+use crate::measure::words::where_and_when;
 use crate::show::wrapped;
 
 /// Returns the report.
 pub(crate) fn text(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (name, side) in comparison.sides() {
-        text += &format!("{:8}{}, to {}\n", format!("{name}:"), side.file, side.document.to);
+        let measured = where_and_when(&side.document);
+        text += &format!("{:8}{}, to {}{measured}\n", format!("{name}:"), side.file, side.document.to);
     }
     text.push('\n');
     for sentences in comparison.verdict() {

@@ -10,7 +10,7 @@ pub(super) mod tests;
 use super::document::{Document, Finding};
 use super::lab::Lab;
 use super::values::{Figure, three};
-use super::words::{limit, partial, start, verdict, without};
+use super::words::{limit, partial, start, verdict, where_and_when, without};
 use crate::page::table::{cell, grouped, table};
 use crate::page::{Html, document, paragraph, prose, section};
 use longhaul_measure::message::Direction;
@@ -163,7 +163,7 @@ fn how(path: &Document) -> String {
     } else {
         format!(" with {}, longhaul {}", path.far.name, path.far.version)
     };
-    format!("Measured by `{command}`{version}{far}.")
+    format!("Measured{} by `{command}`{version}{far}.", where_and_when(path))
 }
 
 /// Returns `text` with its units on the lines of their numbers.

@@ -73,7 +73,7 @@ impl Diagnoses {
         }
     }
 
-    /// Looks at both legs of `flow`, unless it carries little: two system calls. Returns whether it has. Call it a few times a second, from no
+    /// Looks at both legs of `flow`, unless it carries little: two system calls, and a third at the end of a window. Returns whether it has. Call it a few times a second, from no
     /// thread that carries flows.
     pub(crate) fn look(&self, flow: &Arc<Flow>, now: Instant) -> bool {
         let total = flow.tally().up + flow.tally().down;
@@ -88,13 +88,14 @@ impl Diagnoses {
         let (has_looked, is_kept) = {
             let mut watched = lock(&entry);
             let has_moved = if is_known { total - watched.seen >= LEAST_MOVED } else { has_moved };
+            watched.seen = total;
             if waits || has_moved {
                 watched.last_bulk = now;
             }
             // A program that sends in bursts is silent at some visits.
             let is_bulk = waits || has_moved || watched.watch.is_some() && now - watched.last_bulk < LONGEST_SILENCE;
             if is_bulk {
-                watched.look(flow, total, now, self);
+                watched.look(flow, now, self);
             } else {
                 watched.rest(flow, now);
             }
@@ -220,8 +221,7 @@ impl Watched {
         all.count(host, arrived.saturating_sub(before))
     }
 
-    fn look(&mut self, flow: &Flow, total: u64, now: Instant, all: &Diagnoses) {
-        self.seen = total;
+    fn look(&mut self, flow: &Flow, now: Instant, all: &Diagnoses) {
         let brought = Leg::ALL.map(|leg| flow.carried(leg));
         if self.watch.is_none() {
             self.before = brought;
