@@ -14,6 +14,7 @@ use longhaul_measure::echo;
 use longhaul_sys::tcp_info::{State, TcpInfo};
 use longhaul_sys::{poll, sockopt};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -61,6 +62,7 @@ impl Responder {
         let server = Server {
             listener,
             allow: self.allow,
+            told: Cell::default(),
             key,
             answerer: Arc::default(),
             served: Arc::default(),
@@ -83,6 +85,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 struct Server {
     listener: TcpListener,
     allow: Vec<ipnet::IpNet>,
+    /// When it last told that somebody is not allowed.
+    told: Cell<Option<Instant>>,
     key: Option<Arc<Key>>,
     answerer: Arc<Answerer>,
     /// Number of connections that have a thread, without those of the session's runs.
@@ -138,7 +142,11 @@ impl Server {
             let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
             // Without this, one that sends a part of a preface would be readable all the time.
             let is_patient = sockopt::set_receive_low_water(stream.as_fd(), MAX_PREFACE_BYTES as u32).is_ok();
-            if !self.allows(peer.ip()) || stream.set_nonblocking(true).is_err() || !is_patient {
+            if !self.allows(peer.ip()) {
+                self.tell_of_stranger(peer.ip().to_canonical());
+                continue;
+            }
+            if stream.set_nonblocking(true).is_err() || !is_patient {
                 continue;
             }
             if pending.len() >= MAX_PENDING {
@@ -205,6 +213,14 @@ impl Server {
         }
     }
 
+    /// Says that `peer` is not allowed, unless it has said so of somebody a moment ago.
+    fn tell_of_stranger(&self, peer: IpAddr) {
+        if self.told.get().is_none_or(|at| at.elapsed() >= BETWEEN_STRANGERS) {
+            self.told.set(Some(Instant::now()));
+            say::note(format_args!("refused {peer}: --allow does not contain it"));
+        }
+    }
+
     fn allows(&self, peer: IpAddr) -> bool {
         self.allow.is_empty() || self.allow.iter().any(|network| network.contains(&peer.to_canonical()))
     }
@@ -220,6 +236,8 @@ fn tell(peer: IpAddr, is_control: bool, ended: io::Result<Option<String>>) {
     }
 }
 
+/// Least time between two lines about clients that are not allowed.
+const BETWEEN_STRANGERS: Duration = Duration::from_secs(10);
 /// Connections without a preface at most, and the time that each has for it.
 const MAX_PENDING: usize = 256;
 const PREFACE_TIME: Duration = Duration::from_secs(10);

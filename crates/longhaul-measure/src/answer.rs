@@ -257,9 +257,9 @@ impl Session {
                     talk.tell(&Tell::Refused(Refused { is_busy: false, why }), self.until)?;
                 }
                 Ask::Run(run) => {
-                    let most = run.max_bytes;
-                    let ran = self.gather(run, talk)?;
-                    bytes_left -= ran.bytes.min(most);
+                    bytes_left -= run.max_bytes;
+                    let (ran, unused) = self.gather(run, talk)?;
+                    bytes_left += unused;
                     talk.tell(&Tell::Ran(ran), self.until)?;
                 }
                 Ask::Train(train) => {
@@ -314,9 +314,10 @@ impl Session {
         Tell::Trained(Trained { number: train.number, datagrams, micros, ..Trained::default() })
     }
 
-    /// Announces `run`, waits until its connections have ended, and returns the result.
-    fn gather(&self, run: Run, talk: &mut Talk) -> io::Result<Ran> {
-        let (number, connections) = (run.number, run.connections);
+    /// Announces `run`, and waits until its connections have ended, but not for ever. Returns the result, and the
+    /// bytes that they left: none if they go on.
+    fn gather(&self, run: Run, talk: &mut Talk) -> io::Result<(Ran, u64)> {
+        let (number, connections, most) = (run.number, run.connections, run.max_bytes);
         let until = Instant::now() + Duration::from_secs_f64(run.seconds) + RUN_GRACE;
         let gathered = Gathered { expected: connections, ended: 0, ran: Ran { number, ..Ran::default() }, run };
         lock(&self.runs).insert(number, gathered);
@@ -326,7 +327,9 @@ impl Session {
             let now = Instant::now();
             let is_done = runs.get(&number).is_none_or(|gathered| gathered.ended >= connections);
             if is_done || now >= until.min(self.until) || is_closed(talk.stream()) {
-                return Ok(runs.remove(&number).map(|gathered| gathered.ran).unwrap_or_default());
+                let ran = runs.remove(&number).map(|gathered| gathered.ran).unwrap_or_default();
+                let unused = if is_done { most.saturating_sub(ran.bytes) } else { 0 };
+                return Ok((ran, unused));
             }
             // The wait is short, to see when the client has gone.
             runs = self.changed.wait_timeout(runs, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0;

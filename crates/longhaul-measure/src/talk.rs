@@ -94,7 +94,8 @@ impl Talk {
             let known = self.unread.len().saturating_sub(mark.len() - 1);
             before.extend(self.unread.drain(..known));
             before.truncate(255);
-            if let Err(err) = self.fill(deadline, &is_over) {
+            // Also where bytes come without an end.
+            if let Err(err) = left(deadline).and_then(|_| self.fill(deadline, &is_over)) {
                 before.append(&mut self.unread);
                 before.truncate(255);
                 return Err((err, before));

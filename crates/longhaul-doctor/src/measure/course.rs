@@ -204,7 +204,7 @@ impl<'a> Course<'a> {
         let found = self.measured.ladder.path_mtu;
         if found == [None, None] {
             let port = to.port();
-            self.measured.notes.push(format!("the path MTU is not known: no datagram to UDP port {port} came back"));
+            self.measured.notes.push(format!("the path MTU and the rate of the line are not known: no datagram to UDP port {port} came back; open it in the firewall"));
         }
         let shown = |mtu: Option<u32>| mtu.map_or("unknown".into(), |mtu| format!("{mtu} bytes"));
         note(format_args!("path MTU: {} up, {} down", shown(found[0]), shown(found[1])));

@@ -171,7 +171,7 @@ impl Through {
     pub(super) fn notes(&self) -> Vec<String> {
         let Begun { limit, limit_from, notes, .. } = &self.begun;
         let limit = limit.filter(|_| !limit_from.is_empty());
-        let limit = limit.map(|limit| format!("it sent {} at most: {}", Rate(limit), shown(limit_from)));
+        let limit = limit.map(|limit| format!("it sends {} at most: {}", Rate(limit), shown(limit_from)));
         limit.into_iter().chain(notes.iter().map(|note| shown(note))).collect()
     }
 

@@ -174,13 +174,20 @@ impl Measured {
 
     /// Returns what limits the path, first what is worth most to lift.
     pub(super) fn findings(&self) -> Vec<Found> {
-        let mut findings: Vec<Found> = Vec::new();
+        let mut weighted: Vec<(f64, Found)> = Vec::new();
         for direction in Direction::ALL {
-            findings.extend(self.way(direction).findings().into_iter().map(|finding| (direction, finding)));
+            let findings = self.way(direction).findings();
+            let is_full = findings.first().is_some_and(|first| first.kind == Kind::LinkRate);
+            for (nth, finding) in findings.into_iter().enumerate() {
+                let found = (direction, finding);
+                // What another congestion control would suffer from limits nothing where that of the hosts fills the line.
+                let weight = if is_full && nth > 0 { OF_OTHERS } else { self.weight(&found) };
+                weighted.push((weight, found));
+            }
         }
         // Stable: the order of a direction stays where the weight is the same.
-        findings.sort_by(|a, b| self.weight(b).total_cmp(&self.weight(a)));
-        findings
+        weighted.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        weighted.into_iter().map(|(_, found)| found).collect()
     }
 
     /// Returns the direction as the decision takes it.
@@ -300,9 +307,7 @@ impl Measured {
             Kind::Stalled | Kind::MtuBlackHole => f64::INFINITY,
             Kind::LinkRate => 0.5,
             Kind::Unknown => 0.25,
-            // Only another congestion control than that of the hosts has this limit.
-            _ if finding.what_if.is_some_and(|what_if| what_if.0 as f64 <= LEAST_GAIN * rate) => 0.4,
-            _ => finding.what_if.map_or(1.0, |what_if| what_if.0 as f64 / rate),
+            _ => finding.what_if.map_or(1.0, |what_if| (what_if.0 as f64 / rate).max(1.0)),
         }
     }
 }
@@ -345,13 +350,20 @@ impl Outcome {
         let is_share = |share: f64| (0.0..=1.0).contains(&share);
         let are_shares = [sender, receiver].iter().all(|ran| is_share(ran.cpu) && is_share(ran.throttled));
         let is_time = |micros: u64| micros <= MAX_MICROS;
-        let are_times = looks.iter().all(|look| [look.at, look.rtt, look.min_rtt].into_iter().all(is_time));
+        // The kernel measures the busy time since the handshake, and the looks come when the thread has time.
+        let (most, slack) = ((run.seconds * 1e6) as u64 + LATE_MICROS, LATE_MICROS);
+        let are_times = looks.iter().all(|look| {
+            let is_share = look.busy <= look.at + slack && look.by_peer.max(look.by_buffer) <= look.busy + slack;
+            is_time(look.rtt) && is_time(look.min_rtt) && look.at <= most && is_share
+        });
         // The MSS may fall on the way, and `sender.mss` is that at the end.
         let are_segments = sender.mss <= MAX_MSS
             && looks.iter().all(|look| look.mss <= MAX_MSS)
             && looks.last().is_none_or(|last| last.mss <= sender.mss);
-        let are_counts = looks.iter().all(|look| look.window <= MAX_WINDOW && look.retransmitted <= MAX_BYTES)
-            && sender.retransmitted <= MAX_BYTES;
+        let are_counts = looks.iter().all(|look| look.window <= MAX_WINDOW)
+            && looks.is_sorted_by_key(|look| look.retransmitted)
+            && looks.last().is_none_or(|last| last.acked <= sender.acked && last.retransmitted <= sender.retransmitted)
+            && sender.retransmitted <= sender.acked.saturating_add(MAX_RESENT);
         // The SYN and FIN of each connection count as a byte.
         let has_come = receiver.bytes.saturating_add(connections * (UNREAD + 2));
         let is_too_much = run.direction == Direction::Down && sender.acked > has_come;
@@ -445,14 +457,17 @@ const WINDOW_OF_RECEIVE_BUFFER: f64 = 0.5;
 const MANY: f64 = 1000.0;
 /// Looks of a run from which on one of them is usual.
 const LOOKS: usize = 5;
-/// Gain from which on it is one.
-const LEAST_GAIN: f64 = 1.05;
+/// Weight of a limit that nobody has: below that of a full line.
+const OF_OTHERS: f64 = 0.4;
 /// Lost segments from which on their share is no matter of chance.
 pub(super) const FEW: f64 = 3.0;
 /// An hour in µs: no run and no round trip lasts longer.
 const MAX_MICROS: u64 = 3_600_000_000;
-/// Largest window (RFC 7323 2.3), and more bytes than any run sends.
+/// Largest window (RFC 7323 2.3).
 const MAX_WINDOW: u64 = 1 << 30;
-const MAX_BYTES: u64 = 1 << 50;
+/// Bytes that a run may retransmit beyond those that are acknowledged: where full segments do not pass, some windows of them.
+const MAX_RESENT: u64 = 64 << 30;
+/// Time by which looks, and the kernel's times in them, may be late, in µs.
+const LATE_MICROS: u64 = 15_000_000;
 /// MSS at most: a packet has 65,535 bytes.
 const MAX_MSS: u32 = 65_495;

@@ -325,8 +325,9 @@ impl Measure {
         if let Some(Err(why)) = page {
             return say::failed(&format!("--html: {why}"));
         }
-        // A result that is only a part of one is still printed.
-        if measured.ended.is_some() { ExitCode::FAILURE } else { printed }
+        // A result that is only a part of one is still printed. An answerer that allows nothing leaves none.
+        let is_none = !measured.version.is_empty() && measured.outcomes.is_empty();
+        if measured.ended.is_some() || is_none { ExitCode::FAILURE } else { printed }
     }
 }
 

@@ -119,6 +119,12 @@ impl Session {
             ErrorKind::ConnectionReset => {
                 NoSession::OneSided { why: who_answers(dialer, &err, &[], stop), connect: began.elapsed() }
             }
+            ErrorKind::TimedOut => {
+                let port = address.port();
+                NoSession::Unreachable(format!(
+                    "{address}: no answer: the host is down, or a firewall drops TCP port {port}"
+                ))
+            }
             _ => NoSession::Unreachable(format!("{address}: {}", in_words(&err))),
         })?;
         // Through a tunnel, this connection was made before.
@@ -454,7 +460,7 @@ pub(super) fn in_words(err: &io::Error) -> String {
             "nobody listens there; start `longhaul responder --listen PORT` on that host".into()
         }
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
-            "no route leads there, or a firewall rejects it; `ip route get` shows the route".into()
+            "the host is down, its address is another one, or no route leads there".into()
         }
         _ => err.raw_os_error().map_or_else(|| err.to_string(), errno_text),
     }

@@ -176,6 +176,12 @@ fn figures_that_contradict_each_other_do_not_count() {
     assert!(lie(|run| run.sender.cpu = 1e308) && lie(|run| run.receiver.throttled = f64::NAN));
     assert!(lie(|run| run.sender.mss = 70_000) && lie(|run| run.sender.looks[60].mss = 9000));
     assert!(lie(|run| run.sender.looks[9].window = u64::MAX) && lie(|run| run.sender.retransmitted = u64::MAX));
+    assert!(
+        lie(|run| run.sender.looks[60].acked += 1 << 40) && lie(|run| run.sender.looks[60].retransmitted = 1 << 50)
+    );
+    assert!(
+        lie(|run| run.sender.looks[9].by_buffer = 50_000_000) && lie(|run| run.sender.looks[60].at = 3_000_000_000)
+    );
     assert!(!lie(|run| run.sender.looks[0].mss = 8948), "the path MTU was found on the way");
 }
 

@@ -63,7 +63,7 @@ fn lines_of(nth: usize, finding: &Finding) -> Vec<String> {
 /// Returns a row of the figures. An empty value is not known.
 fn row(name: &str, values: [String; 2]) -> String {
     let [up, down] = values.map(|value| if value.is_empty() { "unknown".to_string() } else { value });
-    format!("{name:24}{up:>20}{down:>20}")
+    format!("{name:24}{up:>22}{down:>22}")
 }
 
 /// Returns the report of a measurement by RFC 6349: its steps, and the three metrics of each test.

@@ -52,7 +52,7 @@ pub(super) fn find_line(
             size: size as u16,
             seconds: SECONDS,
         };
-        if stop.load(Relaxed) || line.bytes + train.bytes() > max_bytes {
+        if stop.load(Relaxed) || line.bytes.saturating_add(train.bytes()) > max_bytes {
             break;
         }
         let (sent, arrived) = one(session, datagrams, &train)?;
@@ -141,7 +141,8 @@ fn one(session: &mut Session, datagrams: &Datagrams, train: &Train) -> io::Resul
     }?;
     // A path may deliver a datagram twice, but no more comes than that.
     let most = sent.datagrams.saturating_mul(2 * u64::from(train.size));
-    let is_true = arrived.half_bytes.max(arrived.early_bytes) <= most && arrived.datagrams <= 2 * sent.datagrams;
+    let is_true =
+        arrived.half_bytes.max(arrived.early_bytes) <= most && arrived.datagrams <= sent.datagrams.saturating_mul(2);
     Ok((sent, if is_true { arrived } else { Trained::default() }))
 }
 

@@ -265,9 +265,11 @@ impl Flow {
         self.marks.load(Relaxed) & SSH != 0
     }
 
-    /// Whether `count`, which grows with its bytes, is another one than at the last call. Of counts that are 16 apart, it sees no difference.
+    /// Whether `count`, which grows with its bytes, is another one than at the last call. It remembers four bits of a hash, so that it misses one
+    /// difference of 16, whatever the size of the program's writes.
     pub(super) fn has_moved(&self, count: u64) -> bool {
-        let bits = ((count & 0xf) as u8) << 4;
+        let hash = count.wrapping_mul(0x9e37_79b9_7f4a_7c15); // Fibonacci hashing: the high bits depend on all
+        let bits = ((hash >> 60) as u8) << 4;
         let change = |marks: u8| Some(marks & 0xf | bits);
         self.marks.fetch_update(Relaxed, Relaxed, change).is_ok_and(|before| before & 0xf0 != bits)
     }

@@ -172,7 +172,7 @@ impl Change {
 
 fn ratio(before: Option<f64>, after: Option<f64>) -> Option<f64> {
     let (before, after) = (before?, after?);
-    (before > 0.0).then(|| after / before)
+    (before > 0.0).then(|| after / before).filter(|ratio| ratio.is_finite())
 }
 
 /// Whether a measurement cannot tell the two values of `ratio` apart.

@@ -243,7 +243,8 @@ impl Watched {
         self.before = brought;
         // Of two that carry the same, the first one stays.
         if moved[source.other().index()] / 5 * 4 > moved[source.index()] {
-            (self.source, self.watch, self.sink, self.is_found) = (source.other(), None, None, false);
+            // Still watched: otherwise the next visit would begin with the direction that has carried more in all.
+            (self.source, self.watch, self.sink, self.is_found) = (source.other(), Some(Box::default()), None, false);
             self.ledger.turn(now, flow.carried(self.source));
             self.found = Findings::default();
             return;
