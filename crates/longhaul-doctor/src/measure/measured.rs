@@ -353,7 +353,8 @@ impl Outcome {
         // The kernel measures the busy time since the handshake, and the looks come when the thread has time.
         let (most, slack) = ((run.seconds * 1e6) as u64 + LATE_MICROS, LATE_MICROS);
         let are_times = looks.iter().all(|look| {
-            let is_share = look.busy <= look.at + slack && look.by_peer.max(look.by_buffer) <= look.busy + slack;
+            let is_share = look.busy.saturating_sub(slack) <= look.at
+                && look.by_peer.max(look.by_buffer).saturating_sub(slack) <= look.busy;
             is_time(look.rtt) && is_time(look.min_rtt) && look.at <= most && is_share
         });
         // The MSS may fall on the way, and `sender.mss` is that at the end.

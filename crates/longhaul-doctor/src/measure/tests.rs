@@ -182,6 +182,7 @@ fn figures_that_contradict_each_other_do_not_count() {
     assert!(
         lie(|run| run.sender.looks[9].by_buffer = 50_000_000) && lie(|run| run.sender.looks[60].at = 3_000_000_000)
     );
+    assert!(lie(|run| run.sender.looks[60].at = u64::MAX) && lie(|run| run.sender.looks[60].busy = u64::MAX));
     assert!(!lie(|run| run.sender.looks[0].mss = 8948), "the path MTU was found on the way");
 }
 
