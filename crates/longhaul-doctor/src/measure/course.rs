@@ -244,11 +244,12 @@ impl<'a> Course<'a> {
         if !is_better {
             return Ok(());
         }
-        let found = match known {
-            Some(_) => None,
-            None => self.search(direction, mss, &small)?,
-        };
-        self.measured.uncut[direction as usize] = found.or(known.filter(|_| expected >= SOME));
+        if known.is_some() {
+            self.measured.uncut[direction as usize] = known.filter(|_| expected >= SOME);
+            return Ok(());
+        }
+        let found = self.search(direction, mss, &small)?;
+        self.measured.uncut[direction as usize] = found;
         found.map_or(Ok(()), |found| self.step(short(found)))
     }
 
@@ -276,19 +277,15 @@ impl<'a> Course<'a> {
         if lost < FEW {
             return Ok(None);
         }
-        let (sent_small, lost_small) = small.lost_by_chance(Some(lost / sent));
-        let expected = lost / sent * sent_small;
-        let is_small_cut = match expected >= SOME {
-            true => Some(is_as_many(lost_small, expected)),
-            false => self.is_cut(&step, SMALL_MSS, lost / sent, reserve)?,
-        };
-        if is_small_cut != Some(false) {
+        let share = lost / sent;
+        let of_small = small.lost_by_chance(Some(share));
+        if self.is_cut(&step, SMALL_MSS, share, reserve, of_small)? != Some(false) {
             return Ok(None);
         }
         let (mut good, mut bad) = (SMALL_MSS, cut);
         while bad - good > 1 {
             let mss = good.midpoint(bad);
-            match self.is_cut(&step, mss, lost / sent, reserve)? {
+            match self.is_cut(&step, mss, share, reserve, (0.0, 0.0))? {
                 Some(true) => bad = mss,
                 Some(false) => good = mss,
                 None => {
@@ -304,10 +301,17 @@ impl<'a> Course<'a> {
         Ok(Some(good))
     }
 
-    /// Whether about the share `expected` of the segments of `mss` bytes is lost, and not far fewer. `None` if there is no time for it but
-    /// the `reserve`, in seconds.
-    fn is_cut(&mut self, step: &Step, mss: u32, expected: f64, reserve: f64) -> Result<Option<bool>, Ended> {
-        let (mut sent, mut lost) = (0.0, 0.0);
+    /// Whether about the share `expected` of the segments of `mss` bytes is lost, and not far fewer. `counted` are those sent and lost before.
+    /// `None` if there is no time for it but the `reserve`, in seconds.
+    fn is_cut(
+        &mut self,
+        step: &Step,
+        mss: u32,
+        expected: f64,
+        reserve: f64,
+        counted: (f64, f64),
+    ) -> Result<Option<bool>, Ended> {
+        let (mut sent, mut lost) = counted;
         // None lost tells if several were expected, and between none and as many, more segments tell.
         while lost == 0.0 && expected * sent < SOME
             || lost > 0.0 && lost < 0.5 * expected * sent && expected * sent < SURE
@@ -324,7 +328,7 @@ impl<'a> Course<'a> {
             "MSS {mss}: {lost:.0} of {sent:.0} segments are lost, and {:.1} would be if they were cut",
             expected * sent
         ));
-        Ok(Some(is_as_many(lost, expected * sent)))
+        Ok(Some(lost > 0.3 * expected * sent))
     }
 
     /// Returns the other congestion controls of the sender, those first that lift the limit of loss.
@@ -450,11 +454,6 @@ impl<'a> Course<'a> {
     fn beside_run(&self) -> Duration {
         5 * self.measured.min_rtt().unwrap_or_default()
     }
-}
-
-/// Whether `lost` segments are about as many as `expected` ones, and not far fewer.
-fn is_as_many(lost: f64, expected: f64) -> bool {
-    lost > 0.3 * expected
 }
 
 /// Returns how a measurement ends by `err`, after bytes had gone in `direction`.

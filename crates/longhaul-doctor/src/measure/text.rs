@@ -28,9 +28,9 @@ pub(super) fn text(path: &Document) -> String {
     if !path.runs.is_empty() {
         lines.extend(path.notes.iter().map(|note| format!("note: {note}")));
     }
-    let origin = where_and_when(path);
-    if !origin.is_empty() {
-        lines.push(format!("measured{origin}"));
+    let place = where_and_when(path);
+    if !place.is_empty() {
+        lines.push(format!("measured{place}"));
     }
     if path.ended.is_some() {
         lines.extend(partial(path));

@@ -73,8 +73,8 @@ impl Diagnoses {
         }
     }
 
-    /// Looks at both legs of `flow`, unless it carries little: two system calls, and a third at the end of a window. Returns whether it has. Call it a few times a second, from no
-    /// thread that carries flows.
+    /// Looks at both legs of `flow`, unless it carries little: two system calls, and a third at the end of a window. Returns whether it has.
+    /// Call it a few times a second, from no thread that carries flows.
     pub(crate) fn look(&self, flow: &Arc<Flow>, now: Instant) -> bool {
         let total = flow.tally().up + flow.tally().down;
         let has_moved = flow.has_moved(total / LEAST_MOVED);
