@@ -63,13 +63,13 @@ WORLDS = [
     pair("queue-cubic", {**LINE, "rate": "100Mbit/s", "queue": "1MB"}, "up congested-queue dial", options=CUBIC, beside=BESIDE),
     pair("queue-bbr", {**LINE, "rate": "100Mbit/s", "queue": "1MB"}, "up congested-queue dial", beside=BESIDE),
     Live("cap", FAST, "up cap dial", near=["--bandwidth", "50Mbit/s"]),
-    # With RACK the line is full.
-    pair("reorder", {**LINE, "out": {"reorder": "5% by 5ms"}}, "up reordering dial", "up link-rate dial"),
+    # As over two lines, one of them 80 ms longer. What comes less late than a round trip costs nothing: a relay's kernel has RACK.
+    pair("reorder", {**LINE, "out": {"reorder": "5% by 80ms"}}, "up reordering dial", options=CUBIC),
     pair("black-hole", HOLE, "up mtu-black-hole dial"),
     # BBR fills the line in spite of the lost fragments.
     pair("fragments", VPN, "up link-rate dial"),
-    # A relay splices: it carries 1 Gbit/s with 1 % of a core.
-    pair("cpu", FAST, "up cpu -", quota=5500),
+    # A relay that splices carries 1 Gbit/s with 1 % of a core.
+    Live("cpu", FAST, "up cpu -", near=["--no-splice"], quota=10_000),
     pair("dead", {**LINE, "schedule": ["at 9s loss 100%"]}, "up stalled dial"),
 ]
 

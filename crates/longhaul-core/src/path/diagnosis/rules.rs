@@ -153,8 +153,23 @@ impl Facts {
         self.sink.best_delivery >= BURST * self.best_second()
     }
 
-    /// Returns the rate of the sink's congestion control with the loss that was seen.
+    /// Whether most of what was sent again had only been overtaken (DSACK, RFC 2883).
+    fn is_overtaken(&self) -> bool {
+        let again = self.sink.retransmitted / u64::from(self.sink.mss.max(1));
+        self.sink.reorderings > 0 && again >= MANY && u64::from(self.sink.duplicates) * 2 >= again
+    }
+
+    /// Whether overtaken packets make the round trip long, and no queue: as many were overtaken as half of what was sent again.
+    fn waits_for_overtaken(&self) -> bool {
+        let again = self.sink.retransmitted / u64::from(self.sink.mss.max(1));
+        u64::from(self.sink.reorderings) * 2 >= again
+    }
+
+    /// Returns the rate of the sink's congestion control with the loss that was seen; `None` if that was mostly no loss.
     fn law(&self) -> Option<f64> {
+        if self.is_overtaken() {
+            return None;
+        }
         let rate = loss_rate(self.sink.response?, self.sink.mss, self.sink.min_rtt, self.sink.loss())?;
         Some(rate.0 as f64)
     }
@@ -372,14 +387,9 @@ const RULES: &[Rule] = &[
         kind: Kind::Reordering,
         leg: Some(Side::Sink),
         holds: |facts| {
-            let again = facts.sink.retransmitted / u64::from(facts.sink.mss.max(1));
-            facts.is_of_path()
-                && !facts.has_queue()
-                && !facts.follows_the_line()
-                && facts.sink.reorderings > 0
-                && again >= MANY
-                && facts.sink.loss_now() >= REORDERED
-                && u64::from(facts.sink.duplicates) * 2 >= again
+            let is_costly = facts.is_overtaken() && facts.sink.loss_now() >= REORDERED;
+            let has_queue = facts.has_queue() && !facts.waits_for_overtaken();
+            facts.is_of_path() && is_costly && !has_queue && !facts.follows_the_line()
         },
         ceiling: |_| None,
         evidence: |facts| {

@@ -158,6 +158,7 @@ fn losses() -> Vec<Case> {
         facts.sink.retransmitted = 100 * 1448;
         (facts.sink.reorderings, facts.sink.duplicates) = (50, 90);
     });
+    let late = with(reordered, |facts| facts.sink.rtt = 80 * MS);
     vec![
         ("loss of 0.1 %", single, Kind::RandomLoss, sink),
         unknown("losses that come together", with(single, |facts| facts.sink.loss_dispersion = 9.0)),
@@ -172,6 +173,9 @@ fn losses() -> Vec<Case> {
         unknown("much is lost at random", with(policed, |facts| facts.sink.loss_dispersion = 1.1)),
         unknown("a start has lost much", with(policed, |facts| facts.sink.lossy_windows = 0.8)),
         ("reordering", reordered, Kind::Reordering, sink),
+        ("reordering by more than a tenth of the round trip", late, Kind::Reordering, sink),
+        unknown("spurious timeouts in a queue", with(late, |facts| facts.sink.reorderings = 3)),
+        unknown("few sent again, for nothing", with(reordered, |facts| facts.sink.acked *= 20)),
     ]
 }
 
