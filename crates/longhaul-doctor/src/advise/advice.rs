@@ -145,6 +145,12 @@ impl Advice {
         self.rows.iter().find(|row| row.what == what).map(|row| row.prediction.rate).unwrap_or_default()
     }
 
+    /// Returns the rate of one connection that was measured; `None` for hosts that were not.
+    pub(super) fn measured(&self) -> Option<(Rate, &str)> {
+        let limited = self.question.limited.as_ref().filter(|_| self.question.has_measured_hosts)?;
+        Some((limited.rate?, Kind::named(&limited.kind)?.name()))
+    }
+
     /// Returns the numbers behind the table: name and value.
     pub(super) fn numbers(&self) -> Vec<(&'static str, String)> {
         let path = &self.question.path;
@@ -262,6 +268,7 @@ impl Advice {
         let (hosts, tuned, relay) = (self.rate(What::Hosts), self.rate(What::HostsTuned), self.rate(What::Relay));
         let near = |rate: Rate| rate.0 as f64 >= NEAR * relay.max(tuned).0 as f64;
         let gain = |rate: Rate| relay.0 as f64 / rate.0.max(1) as f64;
+        let present = self.measured().map_or(hosts, |(rate, _)| rate);
         let or_more = if self.question.path.is_least { ", or more: nothing reached the line's limit" } else { "" };
         if let Some(doubt) = self.doubt(near(hosts)) {
             return doubt;
@@ -271,11 +278,11 @@ impl Advice {
             () if near(tuned) => format!(
                 "No relay is needed if both hosts can be tuned: they reach what relays give. A relay gives {:.1} times the \
                  present rate without a change on the hosts{or_more}.",
-                gain(hosts)
+                gain(present)
             ),
             () => format!(
                 "A relay gives {:.1} times the rate of the hosts as they are, and {:.1} times that of tuned hosts{or_more}.",
-                gain(hosts),
+                gain(present),
                 gain(tuned)
             ),
         }
@@ -298,6 +305,9 @@ impl Advice {
         }
     }
 }
+
+/// Title of the measured rate, for people.
+pub(super) const MEASURED: &str = "measured, 1 connection";
 
 impl What {
     /// Returns the name in JSON documents.

@@ -50,6 +50,8 @@ struct PathOf {
 
 #[derive(Serialize)]
 struct HostsOf<'a> {
+    /// The rate of payload that one connection had when the path was measured.
+    measured_mbps: Option<f64>,
     window_bytes: u64,
     window_from: &'a str,
     application: Option<&'static str>,
@@ -142,6 +144,7 @@ impl<'a> Document<'a> {
             connections: advice.connections,
             first: advice.first.as_ref(),
             hosts: HostsOf {
+                measured_mbps: advice.measured().map(|(rate, _)| mbps(rate)),
                 window_bytes: advice.hosts.window.0,
                 window_from: &advice.window_from,
                 application: question.application.map(|application| application.name),

@@ -399,6 +399,7 @@ fn the_files_of_the_relays_lift_a_limit_of_packets_and_a_policer() {
 
 #[test]
 fn what_was_measured_has_the_last_word_on_relays() {
+    let mbps = |document: &Value, what: &str| row(document, what, "mbps").as_f64().unwrap();
     let verdict = |kind: &str, more: &str, flags: &str| of_finding("up", kind, more, flags)["verdict"].to_string();
     assert!(verdict("link-rate", "", "").contains("No relay is needed"));
     let least = r#", "line_reached": {"up": false}"#;
@@ -414,6 +415,12 @@ fn what_was_measured_has_the_last_word_on_relays() {
     );
     assert!(verdict("unknown", "", "").contains("names no limit") && verdict("cpu", "", "").contains("do not lift"));
     assert!(verdict("policer", "", "").contains("Relays lift the measured limit"));
+    // The present rate is the measured one: the formulas know no send buffer's third, and no CPU.
+    let loss = of_finding("up", "random-loss", "", "");
+    assert_eq!(loss["hosts"]["measured_mbps"], 8.0);
+    let times = mbps(&loss, "relay") / 8.0;
+    assert!(loss["verdict"].to_string().contains(&format!("gives {times:.1} times the present rate")), "{loss}");
+    assert_eq!(of_finding("up", "random-loss", "", "--os linux")["hosts"]["measured_mbps"], Value::Null);
     // Of other hosts only the computed rates are known.
     assert!(verdict("unknown", "", "--os linux").contains("No relay is needed"));
 }

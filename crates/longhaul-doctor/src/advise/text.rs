@@ -1,6 +1,6 @@
 //! The advice for a terminal, in lines of at most 80 columns where commands allow it.
 
-use super::advice::{Advice, PredictionRow, SettingChange, Typed};
+use super::advice::{Advice, MEASURED, PredictionRow, SettingChange, Typed};
 use crate::show::{about, command, size, speed, time, unverified, wrapped};
 use longhaul_core::advice::EVERY_HOST;
 use std::fmt::Write as _;
@@ -45,6 +45,9 @@ fn table(advice: &Advice) -> String {
     }
     let bytes = question.bytes.map(size).unwrap_or_default();
     let _ = writeln!(text, "\n{:<22} {:>7}  {bytes:<12} {:<12} next limit", "", "MB/s", "limited by");
+    if let Some((rate, limit)) = advice.measured() {
+        let _ = writeln!(text, "{MEASURED:<22} {:>7}  {:<12} {limit}", speed(rate), "");
+    }
     advice.rows.iter().for_each(|row| text += &line(row));
     text.push('\n');
     advice.verdict().iter().for_each(|sentence| text += &wrapped(sentence, "", ""));

@@ -281,6 +281,7 @@ impl Document {
         };
         Limited {
             window: window.filter(|bytes| bytes.0 >= 512),
+            rate: run.map(|run| Rate((run.payload_mbps * 1e6) as u64)),
             far: self.address.map(|address| address.ip().to_string()).unwrap_or_default(),
             ..finding.limited.clone()
         }

@@ -3,7 +3,7 @@
 use longhaul_core::advice::{End, Remedy};
 use longhaul_core::path::diagnosis::Kind;
 use longhaul_core::text::printable;
-use longhaul_units::Bytes;
+use longhaul_units::{Bytes, Rate};
 use serde::Deserialize;
 use std::fmt;
 
@@ -24,6 +24,9 @@ pub struct Limited {
     /// The bytes of one connection that are in flight at most, if a window or a buffer is the limit.
     #[serde(skip)]
     pub window: Option<Bytes>,
+    /// Rate of payload that one connection had; `None` if the file does not tell.
+    #[serde(skip)]
+    pub rate: Option<Rate>,
     /// Address of the far host; empty if the file does not tell.
     #[serde(skip)]
     pub far: String,

@@ -27,8 +27,9 @@ pub(super) fn plan(plan: &Plan, lifts: impl Fn(&str) -> bool) -> String {
     let loaded = plan.modules.iter().map(|name| (format!("module {name}"), "load it".to_string()));
     let is_first = |change: &&Change| matches!(&change.place, ValuePlace::Sysctl(name) if lifts(name));
     let (first, others): (Vec<&Change>, Vec<&Change>) = plan.changes.iter().partition(is_first);
-    let changed = first.into_iter().chain(others);
-    let changed = changed.map(|change| (change.place.to_string(), new_value(&change.place, change)));
+    let shown =
+        |mark: &'static str| move |change: &Change| (change.place.to_string(), new_value(&change.place, change) + mark);
+    let changed = first.into_iter().map(shown("; lifts the measured limit")).chain(others.into_iter().map(shown("")));
     table(&mut text, "Changes", loaded.chain(changed).collect());
     table(&mut text, "Left out", plan.left_out.clone());
     table(&mut text, "Enough as it is", plan.enough.clone());

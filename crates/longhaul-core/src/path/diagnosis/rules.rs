@@ -153,16 +153,12 @@ impl Facts {
         self.sink.best_delivery >= BURST * self.best_second()
     }
 
-    /// Whether most of what was sent again had only been overtaken (DSACK, RFC 2883).
+    /// Whether most of what was sent again had only been overtaken (DSACK, RFC 2883). What is overtaken by more than a round trip is sent again
+    /// before the kernel can count it as overtaken. A timeout, too, sends again what waits in a queue that has grown.
     fn is_overtaken(&self) -> bool {
         let again = self.sink.retransmitted / u64::from(self.sink.mss.max(1));
-        self.sink.reorderings > 0 && again >= MANY && u64::from(self.sink.duplicates) * 2 >= again
-    }
-
-    /// Whether overtaken packets make the round trip long, and no queue: as many were overtaken as half of what was sent again.
-    fn waits_for_overtaken(&self) -> bool {
-        let again = self.sink.retransmitted / u64::from(self.sink.mss.max(1));
-        u64::from(self.sink.reorderings) * 2 >= again
+        let is_order = u64::from(self.sink.reorderings) * 2 >= again || self.sink.timeouts == 0 && !self.has_queue();
+        again >= MANY && u64::from(self.sink.duplicates) * 2 >= again && is_order
     }
 
     /// Returns the rate of the sink's congestion control with the loss that was seen; `None` if that was mostly no loss.
@@ -388,8 +384,7 @@ const RULES: &[Rule] = &[
         leg: Some(Side::Sink),
         holds: |facts| {
             let is_costly = facts.is_overtaken() && facts.sink.loss_now() >= REORDERED;
-            let has_queue = facts.has_queue() && !facts.waits_for_overtaken();
-            facts.is_of_path() && is_costly && !has_queue && !facts.follows_the_line()
+            facts.is_of_path() && is_costly && !facts.follows_the_line()
         },
         ceiling: |_| None,
         evidence: |facts| {

@@ -174,7 +174,13 @@ fn losses() -> Vec<Case> {
         unknown("a start has lost much", with(policed, |facts| facts.sink.lossy_windows = 0.8)),
         ("reordering", reordered, Kind::Reordering, sink),
         ("reordering by more than a tenth of the round trip", late, Kind::Reordering, sink),
-        unknown("spurious timeouts in a queue", with(late, |facts| facts.sink.reorderings = 3)),
+        (
+            "segments that come so late that each was sent again",
+            with(reordered, |facts| facts.sink.reorderings = 0),
+            Kind::Reordering,
+            sink,
+        ),
+        unknown("the same in a queue: timeouts", with(late, |facts| facts.sink.reorderings = 3)),
         unknown("few sent again, for nothing", with(reordered, |facts| facts.sink.acked *= 20)),
     ]
 }

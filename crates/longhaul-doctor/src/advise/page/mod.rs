@@ -7,7 +7,7 @@ mod charts;
 mod tests;
 mod typed;
 
-use super::advice::{Advice, PredictionRow, What};
+use super::advice::{Advice, MEASURED, PredictionRow, What};
 use crate::page::table::{cell, table};
 use crate::page::{Html, document, mark, paragraph, prose, section, source};
 use crate::predict::mbps;
@@ -81,6 +81,7 @@ fn profile(html: &mut Html, advice: &Advice) {
 /// Returns the rates without and with a relay, in one sentence.
 fn headline(advice: &Advice) -> String {
     let [hosts, tuned, relay] = [What::Hosts, What::HostsTuned, What::Relay].map(|what| speed(advice.rate(what)));
+    let hosts = advice.measured().map_or(hosts, |(rate, _)| speed(rate));
     format!("Now {hosts} MB/s. With tuned hosts {tuned} MB/s, with a relay at each site {relay} MB/s.")
         .replace(" MB", "\u{a0}MB")
 }
@@ -90,10 +91,14 @@ fn rates(html: &mut Html, advice: &Advice) {
     let mut columns = vec![("way", "words"), ("MB/s", "number"), ("Mbit/s", "number")];
     columns.extend(times.as_deref().map(|times| (times, "number")));
     columns.extend([("limited by", "words"), ("next limit", "words"), ("then MB/s", "number")]);
+    let measured = advice.measured().map(|(rate, limit)| {
+        let time = times.as_ref().map(|_| String::new());
+        let rate = [MEASURED.into(), speed(rate), format!("{:.1}", mbps(rate))];
+        rate.into_iter().chain(time).chain([limit.into(), String::new(), String::new()]).collect()
+    });
     table(html, "rates", &columns, |html| {
-        for row in &advice.rows {
+        for values in measured.into_iter().chain(advice.rows.iter().map(values)) {
             html.node("tr", &[], |html| {
-                let values = values(row);
                 columns.iter().zip(values).for_each(|((column, class), value)| {
                     cell(html, column, if *class == "number" { class } else { "" }, &value);
                 });
