@@ -34,6 +34,8 @@ pub struct TcpInfo {
     pub last_data_sent: Duration,
     /// Time since payload was last received.
     pub last_data_received: Duration,
+    /// Time since an acknowledgement was last received.
+    pub last_ack_received: Duration,
     /// Smoothed round-trip time; zero when it was never measured.
     pub rtt: Duration,
     /// Mean deviation of the round-trip time (RFC 6298).
@@ -183,6 +185,7 @@ impl TcpInfo {
             sacked_segments: u32_at(28),
             last_data_sent: millis(u32_at(44)),
             last_data_received: millis(u32_at(52)),
+            last_ack_received: millis(u32_at(56)),
             rtt: micros(u32_at(68).into()),
             rtt_var: micros(u32_at(72).into()),
             snd_ssthresh: u32_at(76),

@@ -21,7 +21,6 @@ use longhaul_core::path::diagnosis::Kind;
 use longhaul_measure::message::{Direction, MAX_RUN_SECONDS, Ran, Run};
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::{Bytes, Rate};
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -172,7 +171,7 @@ impl<'a> Course<'a> {
             // A part of the bytes, as the runs need the others.
             let limits = (self.bytes_left / 8, self.limits.rate);
             let found = trains::find_line(&mut self.session, &datagrams, direction, packet, limits, self.stop);
-            let line = found.map_err(|err| lost(&err, direction))?;
+            let line = found.map_err(|err| self.lost(in_words(&err), Some(direction)))?;
             self.bytes_left = self.bytes_left.saturating_sub(line.bytes);
             self.seconds_left -= line.seconds;
             let rate = line.rate.map_or("no train was faster than the line".into(), |rate| rate.to_string());
@@ -390,10 +389,10 @@ impl<'a> Course<'a> {
         let Some(why) = lost else {
             return Ok(Some(self.without_contradiction(outcome)));
         };
-        let is_dead = why == NO_ANSWER && outcome.series.iter().any(|(_, bytes)| *bytes > 0);
+        let has_carried = outcome.series.iter().any(|(_, bytes)| *bytes > 0);
         self.measured.outcomes.push(outcome);
         self.check_stopped()?;
-        Err(if is_dead { Ended::Died(step.direction) } else { Ended::Lost(why) })
+        Err(self.lost(why, has_carried.then_some(step.direction)))
     }
 
     /// Returns `outcome` without the far end's figures if they contradict what this host has seen, and notes that.
@@ -450,16 +449,20 @@ impl<'a> Course<'a> {
         (self.limits.time + BESIDE).saturating_sub(taken).as_secs_f64()
     }
 
+    /// Returns how a measurement ends because of `why`, after bytes had gone in the direction `carried`.
+    fn lost(&self, why: String, carried: Option<Direction>) -> Ended {
+        match carried {
+            _ if why != NO_ANSWER => Ended::Lost(why),
+            _ if self.session.is_host_alive() => Ended::Lost(SILENT.into()),
+            Some(direction) => Ended::Died(direction),
+            None => Ended::Lost(why),
+        }
+    }
+
     /// Returns the time in which a run begins and ends: five round trips.
     fn beside_run(&self) -> Duration {
         5 * self.measured.min_rtt().unwrap_or_default()
     }
-}
-
-/// Returns how a measurement ends by `err`, after bytes had gone in `direction`.
-fn lost(err: &io::Error, direction: Direction) -> Ended {
-    let why = in_words(err);
-    if why == NO_ANSWER { Ended::Died(direction) } else { Ended::Lost(why) }
 }
 
 /// Returns the length of the first run of a direction: two windows of looks, of which the first has the start.
@@ -474,6 +477,9 @@ pub(super) fn chosen_mss(dialer: &Dialer) -> Option<u32> {
     (mss > 0).then_some(mss)
 }
 
+/// Words for a program that does not answer although its host does.
+const SILENT: &str =
+    "no answer in time, but the far host acknowledges: its longhaul hangs; look at its log, and start it again";
 /// Time of the steps that send little, such as the datagrams. A measurement with the defaults takes a minute at most, and more only where
 /// the session dies.
 const BESIDE: Duration = Duration::from_secs(19);

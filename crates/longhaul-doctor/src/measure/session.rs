@@ -13,6 +13,7 @@ use longhaul_measure::random;
 use longhaul_measure::talk::Talk;
 use longhaul_sys::errno_text;
 use longhaul_sys::tcp_info::TcpInfo;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -151,6 +152,9 @@ impl Session {
                 let admitted = Admitted { name: shown(&admitted.name), congestion, ..admitted };
                 let stop = stop.clone();
                 let until = Instant::now() + Duration::from_secs_f64(admitted.max_seconds.clamp(1.0, 3600.0));
+                // For `is_host_alive`. Our own deadlines end the session, not lost probes.
+                let probes = TcpKeepalive::new().with_time(PROBE_TIME).with_interval(PROBE_TIME).with_retries(100);
+                SockRef::from(talk.stream()).set_tcp_keepalive(&probes).map_err(lost)?;
                 Ok(Session { talk, dialer: dialer.clone(), nonce, version, admitted, connect, stop, began, until })
             }
             Tell::Refused(Refused { why, is_busy }) => {
@@ -236,6 +240,11 @@ impl Session {
             }
         }
         Ok(last)
+    }
+
+    /// Whether the far kernel has acknowledged something of late, so that the path is no dead one although the far program says nothing.
+    pub(super) fn is_host_alive(&self) -> bool {
+        TcpInfo::of(self.talk.stream().as_fd()).is_ok_and(|info| info.last_ack_received < ECHO_TIME / 2)
     }
 
     fn ask(&mut self, ask: &Ask) -> io::Result<Tell> {
@@ -476,6 +485,8 @@ const MAX_ARRIVALS: u32 = 10;
 const ECHO_TIME: Duration = Duration::from_secs(10);
 /// Time for the result of a run: the answerer waits for its connections.
 const RESULT_TIME: Duration = Duration::from_secs(13);
+/// Time without a message after which the kernel asks for an acknowledgement.
+const PROBE_TIME: Duration = Duration::from_secs(1);
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(100);
 /// Length of an answerer's message at most: the looks of a run.
 const MAX_TELL: usize = 4 << 20;

@@ -221,6 +221,17 @@ fn a_responder_that_dies_leaves_what_is_known() {
 }
 
 #[test]
+fn a_responder_that_hangs_is_no_dead_path() {
+    let responder = Responder::start(&[]);
+    let (measuring, stderr) = measuring_to(responder.address, "up, ");
+    Command::new("kill").args(["-STOP", &responder.process.0.id().to_string()]).status().unwrap();
+    let (output, found) = ended(measuring, stderr);
+    assert_eq!(output.status.code(), Some(1), "{found}");
+    assert!(found["ended"].as_str().unwrap().contains("the far host acknowledges: its longhaul hangs"), "{found}");
+    assert!(found["findings"].as_array().unwrap().iter().all(|finding| finding["kind"] != "stalled"), "{found}");
+}
+
+#[test]
 fn whoever_is_no_longhaul_is_named() {
     let nobody = Port::reserve("127.0.0.1");
     let said = refused(&path(nobody.address(), &[]).output().unwrap());
