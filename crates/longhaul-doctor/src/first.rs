@@ -30,30 +30,26 @@ impl Limited {
     /// Returns what to do first on `path`; `None` if the limit is not known.
     pub(crate) fn first(&self, path: &Path) -> Option<First> {
         let remedy = self.remedy()?;
-        let (mss, rate) = (path.mss_clamp().to_string(), self.cap(path).unwrap_or(path.rate).to_string());
-        let sentence =
-            |text: &str| text.replace("{host}", &self.host(remedy)).replace("{mss}", &mss).replace("{rate}", &rate);
+        // A file of an older longhaul, or a measurement that ended early, has no MSS.
+        let mss = path.is_packet_short().then(|| path.mss_clamp());
+        let has_no_mss = remedy.effects.contains(&Effect::PacketSize) && mss.is_none();
         let is_far = self.is_of_far(remedy);
-        // A file of an older longhaul, or a measurement that ended early.
-        let has_no_mss = remedy.effects.contains(&Effect::PacketSize) && !path.is_packet_short();
-        let (first, relays) = if has_no_mss { (NO_MSS, "") } else { (remedy.first, remedy.relays) };
+        let (text, relays) = remedy.sentences(&self.host(remedy), mss, self.cap(path));
         let is_of_host = remedy.is_of_host() && !has_no_mss;
         Some(First {
             kind: remedy.kind.name(),
             direction: if self.direction == "down" { "down".into() } else { "up".into() },
             host: is_of_host.then_some(if is_far { "far" } else { "here" }),
             address: (is_far && is_of_host && !self.far.is_empty()).then(|| self.shown_far()),
-            text: sentence(first),
-            relays: (!relays.is_empty()).then(|| sentence(relays)),
+            text,
+            relays: (!relays.is_empty()).then_some(relays),
             what_if_mbps: self.what_if_mbps,
         })
     }
 
     /// Returns the rate of payload that relays are to send at most; `None` if the path has no policer.
     pub(crate) fn cap(&self, path: &Path) -> Option<Rate> {
-        let cap = (path.line().0 as f64 * BELOW_POLICER) as u64;
-        // The least one of the key, and whole kbit.
-        (self.kind == Kind::Policer.name() && cap >= LEAST_CAP).then_some(Rate(cap / 1000 * 1000))
+        if self.kind == Kind::Policer.name() { cap_below(path.line()) } else { None }
     }
 
     /// Whether `setting` of `system` lifts the limit on `path`.
@@ -105,7 +101,12 @@ impl First {
     }
 }
 
-const NO_MSS: &str =
-    "Measure again, with more --seconds: the file does not have the largest MSS that the path carries whole.";
+/// Returns the cap of relays on a path whose policer lets `line` through; `None` if a tunnel cannot have so small a cap.
+pub(crate) fn cap_below(line: Rate) -> Option<Rate> {
+    let cap = (line.0 as f64 * BELOW_POLICER) as u64;
+    // The least one of the key, and whole kbit.
+    (cap >= LEAST_CAP).then_some(Rate(cap / 1000 * 1000))
+}
+
 /// Least cap of a tunnel.
 const LEAST_CAP: u64 = 1_000_000;

@@ -146,7 +146,7 @@ impl Answerer {
         lock(&self.proving).retain(|other| !Arc::ptr_eq(other, &gave_way));
         match asked {
             Ok(Ask::Proof(proof)) if proves(&proof) => None,
-            Ok(Ask::Proof(_)) => Some("the key is another one: compare both key files".into()),
+            Ok(Ask::Proof(_)) => Some("the key is wrong: compare both key files".into()),
             Err(err) if err.kind() == ErrorKind::Interrupted => {
                 Some("too many clients have not proved the key yet; try again".into())
             }
@@ -164,7 +164,7 @@ impl Answerer {
         while let Some(other) = &*current {
             if Instant::now() >= deadline {
                 let why =
-                    format!("it measures with {} at the moment; try again in a minute", other.peer.ip().to_canonical());
+                    format!("another client measures now: {}; try again in a minute", other.peer.ip().to_canonical());
                 return Err(Refused { is_busy: true, why });
             }
             drop(current);

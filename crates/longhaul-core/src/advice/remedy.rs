@@ -2,6 +2,7 @@
 
 use super::setting::Effect;
 use crate::path::diagnosis::Kind;
+use longhaul_units::Rate;
 
 /// An end of one direction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +34,28 @@ impl Remedy {
         REMEDIES.iter().find(|remedy| remedy.kind == kind)
     }
 
+    /// Returns the first step and the effect of relays, in sentences about `host`, the one with the limit. `mss`: the largest that the path
+    /// carries whole; `cap`: the rate that a policer lets through without loss. A step for which one of these is missing is another one.
+    pub fn sentences(&self, host: &str, mss: Option<u32>, cap: Option<Rate>) -> (String, String) {
+        let needs = |mark: &str| self.first.contains(mark);
+        let (first, relays) = match () {
+            () if needs("{mss}") && mss.is_none() => (NO_MSS, ""),
+            () if needs("{rate}") && cap.is_none() => (NO_CAP, ""),
+            () => (self.first, self.relays),
+        };
+        let (mss, cap) = (mss.unwrap_or_default().to_string(), cap.unwrap_or_default().to_string());
+        let filled = |text: &str| text.replace("{host}", host).replace("{mss}", &mss).replace("{rate}", &cap);
+        (filled(first), filled(relays))
+    }
+
     /// Whether settings of a host lift the limit.
     pub fn is_of_host(&self) -> bool {
         !self.effects.is_empty()
     }
 }
 
+const NO_MSS: &str = "Measure again with more --seconds, and with UDP let through: the largest MSS that the path carries whole was not found.";
+const NO_CAP: &str = "The policer's rate is below the least cap of a relay: ask for a higher rate.";
 const SEND_BUFFER: &str = "Raise the send buffer of {host}.";
 const OF_BUFFER: &str = "A relay at each site lifts it without a change on the hosts.";
 const SENDS: &[Effect] = &[Effect::SendWindow, Effect::Ceiling, Effect::Scaling];
@@ -107,7 +124,7 @@ const REMEDIES: &[Remedy] = &[
         kind: Kind::Cap,
         end: End::Sender,
         effects: &[],
-        first: "Measure again without --limit: it was the limit, and says nothing of the path.",
+        first: "Measure again without --limit, or with a higher cap in the file if a note names one: that limit says nothing of the path.",
         relays: "",
     },
     Remedy {

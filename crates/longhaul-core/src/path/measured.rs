@@ -4,7 +4,7 @@
 //! it is the finding. The other runs lift one limit each: another congestion control that of loss, several connections that of a
 //! window. So the rate without the limit is measured, not computed.
 
-use super::diagnosis::{Facts, Finding, Kind};
+use super::diagnosis::{BUSY, Facts, Finding, Kind, LEAST_QUEUE, THROTTLED};
 use super::laws::{LossResponse, loss_rate};
 use longhaul_units::Rate;
 use std::time::Duration;
@@ -78,11 +78,11 @@ struct Rule {
     kind: Kind,
     holds: fn(&Way, &Run) -> bool,
     evidence: fn(&Way, &Run) -> String,
-    advice: &'static str,
 }
 
 impl Way {
-    /// Returns what limits the direction: first the limit of the first run, then those that other runs had. Empty without a run.
+    /// Returns what limits the direction: first the limit of the first run, then those that other runs had. Empty without a run. The advice
+    /// is empty: it names hosts, and `advice::Remedy` has it.
     pub fn findings(&self) -> Vec<Finding> {
         let Some(first) = self.runs.first() else {
             return if self.has_died { vec![self.of_first(&Run::default())] } else { Vec::new() };
@@ -134,7 +134,7 @@ impl Way {
                 evidence: (rule.evidence)(self, first),
                 what_if: None,
                 then: None,
-                advice: rule.advice,
+                advice: "",
             },
             (None, Some(facts)) => self.with_sides(facts.finding()),
             (None, None) => Finding::unknown(
@@ -153,18 +153,7 @@ impl Way {
             Kind::Application => Kind::Cpu,
             other => other,
         };
-        let advice = match (kind, self.is_from_here) {
-            (Kind::ReceiverWindow, true) => "Raise the receive buffer of the far host, or put a relay beside it.",
-            (Kind::ReceiverWindow, false) => "Raise the receive buffer of this host, or put a relay beside it.",
-            (Kind::OwnSendBuffer, _) => "Raise the send buffer of this host, or put a relay beside it.",
-            (Kind::PeerSendBuffer, _) => "Raise the send buffer of the far host, or put a relay beside it.",
-            (Kind::RandomLoss, true) => "Give this host BBR (congestion = \"bbr\" on a relay).",
-            (Kind::RandomLoss, false) => "Give the far host BBR (congestion = \"bbr\" on a relay).",
-            (Kind::MtuBlackHole, _) => BLACK_HOLE,
-            (Kind::Cpu, _) => MORE_CPU,
-            _ => finding.advice,
-        };
-        Finding { kind, leg: None, advice, ..finding }
+        Finding { kind, leg: None, advice: "", ..finding }
     }
 
     /// Returns `finding`, that of the run `of`, with the rate without that limit, and what limits that rate.
@@ -237,7 +226,6 @@ const RULES: &[Rule] = &[
         kind: Kind::Stalled,
         holds: |way, _| way.has_died,
         evidence: |_, _| "the path carried bytes at first, and then nothing more".into(),
-        advice: "Look whether the far host and the path to it are alive.",
     },
     Rule {
         kind: Kind::MtuBlackHole,
@@ -249,7 +237,6 @@ const RULES: &[Rule] = &[
                 first.mss
             )
         },
-        advice: BLACK_HOLE,
     },
     Rule {
         kind: Kind::Fragmentation,
@@ -269,7 +256,6 @@ const RULES: &[Rule] = &[
                 way.uncut.unwrap_or_default()
             )
         },
-        advice: "Set `mss` on both relays or hosts to the largest that is not cut.",
     },
     Rule {
         kind: Kind::Reordering,
@@ -281,7 +267,6 @@ const RULES: &[Rule] = &[
             let overtaken = way.overtaken * 100.0;
             format!("others overtake {overtaken:.1} % of the packets: the sender takes those for lost, and slows down")
         },
-        advice: "Look for a path over several lines, or a shaper that reorders. A sender with BBR, and one whose receiver has DSACK, is slowed less.",
     },
     Rule {
         kind: Kind::Cap,
@@ -289,7 +274,6 @@ const RULES: &[Rule] = &[
         evidence: |way, _| {
             format!("the measurement sends {:.1} Mbit/s at most", way.limit.map_or(0.0, |limit| limit.0 as f64 / 1e6))
         },
-        advice: "Measure without --limit or with a higher one. With --tunnel, a cap of the file may be the limit: a note names it.",
     },
     Rule {
         kind: Kind::Cpu,
@@ -298,7 +282,6 @@ const RULES: &[Rule] = &[
             true => format!("a CPU quota held back one end for {:.0} % of the time", first.throttled * 100.0),
             false => format!("a thread of one end computed for {:.0} % of the time", first.cpu * 100.0),
         },
-        advice: MORE_CPU,
     },
     Rule {
         kind: Kind::CongestedQueue,
@@ -314,7 +297,6 @@ const RULES: &[Rule] = &[
                 way.idle_queue.as_secs_f64() * 1e3
             )
         },
-        advice: "Other traffic fills the line. Give it less, or longhaul a cap (bandwidth), or measure when it is quiet.",
     },
     Rule {
         kind: Kind::Policer,
@@ -336,7 +318,6 @@ const RULES: &[Rule] = &[
                 ),
             }
         },
-        advice: "Set bandwidth = \"auto\", or a cap a little below this rate.",
     },
     Rule {
         kind: Kind::RandomLoss,
@@ -353,7 +334,6 @@ const RULES: &[Rule] = &[
                     .map_or(0.0, |best| best.0 as f64 / 1e6)
             )
         },
-        advice: "Give the sender BBR (congestion = \"bbr\" on a relay).",
     },
     Rule {
         kind: Kind::LinkRate,
@@ -366,12 +346,8 @@ const RULES: &[Rule] = &[
                 way.best().0 as f64 / 1e6
             )
         },
-        advice: "",
     },
 ];
-
-const BLACK_HOLE: &str = "Let the path send ICMP \"fragmentation needed\", or set `mss` on a relay or a host to what fits (longhaul advise --from).";
-const MORE_CPU: &str = "Give the host of that end more CPU, or raise its quota.";
 
 /// Part of a policer's rate at which a sender loses nothing.
 pub const BELOW_POLICER: f64 = 0.95;
@@ -383,11 +359,7 @@ const PART: f64 = 0.25;
 const WORTH: f64 = 1.5;
 /// Share of overtaken datagrams from which on a path reorders.
 pub const REORDERED: f64 = 0.005;
-/// Share of the time from which on a thread is busy, and a quota counts.
-const BUSY: f64 = 0.85;
-const THROTTLED: f64 = 0.1;
-/// Least queue of others, and its part of the round trip.
-const LEAST_QUEUE: Duration = Duration::from_millis(2);
+/// Part of the round trip from which on a queue of others is one.
 const QUEUED: f64 = 0.1;
 
 #[cfg(test)]

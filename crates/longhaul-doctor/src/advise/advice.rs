@@ -202,7 +202,7 @@ impl Advice {
         let without = self.systems.iter().filter(|typed| !typed.settings.iter().any(|change| change.is_first));
         let names: Vec<&str> = without.map(|typed| typed.system.title).collect();
         (!names.is_empty())
-            .then(|| format!("Of {} no setting is known here that lifts the measured limit.", names.join(" and ")))
+            .then(|| format!("No setting of {} is known here that lifts the measured limit.", names.join(" and ")))
     }
 
     /// Returns the sentence on IBM's own advice for AIX: windows of 1 MiB, without a relay.
@@ -297,11 +297,13 @@ impl Advice {
         if !has_measured_hosts {
             return None;
         }
-        let Some(remedy) = limited.as_ref().and_then(|limited| limited.remedy()) else { return Some(NO_LIMIT.into()) };
-        match (remedy.kind, remedy.relays.is_empty()) {
-            (Kind::LinkRate, _) => None,
-            (_, true) => Some("Relays do not lift the measured limit: see to that first.".into()),
-            (_, false) => is_near.then(|| "Relays lift the measured limit, which the rates above do not count.".into()),
+        let Some(first) = &self.first else { return Some(NO_LIMIT.into()) };
+        let passes_nothing = limited.as_ref().is_some_and(|limited| limited.rate == Some(Rate(0)));
+        match &first.relays {
+            _ if first.kind == Kind::LinkRate.name() => None,
+            None => Some("Relays do not lift the measured limit. Lift that one first.".into()),
+            Some(_) => (is_near || passes_nothing)
+                .then(|| "Relays lift the measured limit, which the computed rates do not count.".into()),
         }
     }
 }

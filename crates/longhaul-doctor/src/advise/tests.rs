@@ -358,7 +358,7 @@ fn the_first_advice_lifts_the_first_finding() {
     assert_eq!(small["hosts"]["window_bytes"], 65_536);
     let aix = of_finding("up", "random-loss", "", "--os aix");
     assert!(
-        lifting(&aix).is_empty() && aix["verdict"].to_string().contains("Of AIX 7 no setting is known here"),
+        lifting(&aix).is_empty() && aix["verdict"].to_string().contains("No setting of AIX 7 is known here"),
         "{aix}"
     );
     let buffer = of_finding("up", "own-send-buffer", "", "");

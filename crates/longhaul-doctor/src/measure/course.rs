@@ -12,7 +12,7 @@
 use super::dialer::{Dialer, Through};
 use super::ladder::Datagrams;
 use super::measured::{Ended, FEW, Measured};
-use super::session::{NO_ANSWER, Outcome, Session, in_words};
+use super::session::{Outcome, Session, in_words};
 use super::trains;
 use crate::say::note;
 use crate::show::round_trip;
@@ -21,6 +21,7 @@ use longhaul_core::path::diagnosis::Kind;
 use longhaul_measure::message::{Direction, MAX_RUN_SECONDS, Ran, Run};
 use longhaul_sys::tcp_info::TcpInfo;
 use longhaul_units::{Bytes, Rate};
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -171,7 +172,7 @@ impl<'a> Course<'a> {
             // A part of the bytes, as the runs need the others.
             let limits = (self.bytes_left / 8, self.limits.rate);
             let found = trains::find_line(&mut self.session, &datagrams, direction, packet, limits, self.stop);
-            let line = found.map_err(|err| self.lost(in_words(&err), Some(direction)))?;
+            let line = found.map_err(|err| self.lost(&err, Some(direction)))?;
             self.bytes_left = self.bytes_left.saturating_sub(line.bytes);
             self.seconds_left -= line.seconds;
             let rate = line.rate.map_or("no train was faster than the line".into(), |rate| rate.to_string());
@@ -383,7 +384,7 @@ impl<'a> Course<'a> {
             max_rate: self.limits.rate.map(|rate| (rate.0 / 8).max(1)),
         };
         self.seconds_left -= seconds;
-        let (outcome, lost) = self.session.run(run, step.mss, self.stop);
+        let (outcome, lost) = self.session.run(run, step.mss);
         self.bytes_left -= outcome.sender.bytes.max(outcome.receiver.bytes).min(share);
         self.tell(&outcome);
         let Some(why) = lost else {
@@ -392,7 +393,7 @@ impl<'a> Course<'a> {
         let has_carried = outcome.series.iter().any(|(_, bytes)| *bytes > 0);
         self.measured.outcomes.push(outcome);
         self.check_stopped()?;
-        Err(self.lost(why, has_carried.then_some(step.direction)))
+        Err(self.lost(&why, has_carried.then_some(step.direction)))
     }
 
     /// Returns `outcome` without the far end's figures if they contradict what this host has seen, and notes that.
@@ -449,13 +450,13 @@ impl<'a> Course<'a> {
         (self.limits.time + BESIDE).saturating_sub(taken).as_secs_f64()
     }
 
-    /// Returns how a measurement ends because of `why`, after bytes had gone in the direction `carried`.
-    fn lost(&self, why: String, carried: Option<Direction>) -> Ended {
+    /// Returns how a measurement ends by `err`, after bytes had gone in the direction `carried`.
+    fn lost(&self, err: &io::Error, carried: Option<Direction>) -> Ended {
         match carried {
-            _ if why != NO_ANSWER => Ended::Lost(why),
+            _ if !matches!(err.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => Ended::Lost(in_words(err)),
             _ if self.session.is_host_alive() => Ended::Lost(SILENT.into()),
             Some(direction) => Ended::Died(direction),
-            None => Ended::Lost(why),
+            None => Ended::Lost(in_words(err)),
         }
     }
 

@@ -2,6 +2,9 @@
 
 use super::measured::{Ended, Found, Measured};
 use super::session::{NO_ANSWER, Outcome};
+use crate::first::cap_below;
+use longhaul_core::advice::{End, Remedy};
+use longhaul_core::path::diagnosis::Kind;
 use longhaul_measure::message::Direction;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -57,7 +60,7 @@ pub(super) fn document(measured: &Measured, origin: &Origin) -> Value {
         "uncut_mss": both(&|direction| json!(measured.uncut[direction as usize])),
         "mss": measured.mss,
         "bdp_bytes": measured.bandwidth_delay().map(|bytes| bytes.0),
-        "findings": measured.findings().iter().map(finding).collect::<Vec<_>>(),
+        "findings": measured.findings().iter().map(|found| finding(measured, found)).collect::<Vec<_>>(),
         "runs": measured.outcomes.iter().map(|outcome| run(measured, outcome)).collect::<Vec<_>>(),
         "notes": measured.notes,
     })
@@ -72,7 +75,7 @@ fn ended(measured: &Measured) -> Value {
     }
 }
 
-fn finding((direction, finding): &Found) -> Value {
+fn finding(measured: &Measured, (direction, finding): &Found) -> Value {
     json!({
         "kind": finding.kind.name(),
         "leg": null,
@@ -80,8 +83,18 @@ fn finding((direction, finding): &Found) -> Value {
         "evidence": finding.evidence,
         "what_if_mbps": finding.what_if.map(|rate| mbps(rate.0)),
         "then_limited_by": finding.then.map(|kind| kind.name()),
-        "advice": finding.advice,
+        "advice": advice(measured, *direction, finding.kind),
     })
+}
+
+/// Returns what to do about a limit of one direction; empty for one that is not known.
+fn advice(measured: &Measured, direction: Direction, kind: Kind) -> String {
+    let Some(remedy) = Remedy::of(kind) else { return String::new() };
+    let is_here = (remedy.end == End::Sender) == (direction == Direction::Up);
+    let host = if is_here { "this host" } else { "the far host" };
+    let cap = measured.line_payload(direction).and_then(cap_below);
+    let (first, relays) = remedy.sentences(host, measured.whole_mss(direction), cap);
+    format!("{first} {relays}").trim_end().to_string()
 }
 
 fn run(measured: &Measured, outcome: &Outcome) -> Value {

@@ -156,12 +156,27 @@ impl Measured {
         Some(bandwidth_delay(rate, self.min_rtt()?))
     }
 
-    /// Returns the metrics of a run, or `None` without the rate of the line.
+    /// Returns the rate of payload that the line carries.
+    pub(super) fn line_payload(&self, direction: Direction) -> Option<Rate> {
+        Some(self.payload(self.rate(direction)?.0, direction))
+    }
+
+    /// Returns the largest MSS that the path carries whole, if the first run's was larger.
+    pub(super) fn whole_mss(&self, direction: Direction) -> Option<u32> {
+        let of_mtu = self.ladder.path_mtu[direction as usize].map(|mtu| mtu.saturating_sub(self.headers()));
+        let first = self.first(direction).map_or(0, |first| first.sender.mss);
+        self.uncut[direction as usize].into_iter().chain(of_mtu).min().filter(|mss| *mss < first)
+    }
+
+    /// Returns the metrics of a run, or `None` without the rate of the line or a byte.
     pub(super) fn metrics(&self, outcome: &Outcome) -> Option<Metrics> {
         let direction = outcome.run.direction;
-        let line = self.payload(self.rate(direction)?.0, direction);
+        let line = self.line_payload(direction)?;
         let Ran { acked, retransmitted, looks, .. } = &outcome.sender;
         let (at, bytes) = outcome.series.last()?;
+        if *bytes == 0 {
+            return None;
+        }
         let achieved = *bytes as f64 * 8.0 / at.as_secs_f64().max(1e-3);
         let baseline = self.min_rtt()?.as_secs_f64();
         let mean = looks.iter().map(|look| look.rtt as f64 / 1e6).sum::<f64>() / looks.len().max(1) as f64;
@@ -317,12 +332,24 @@ impl Outcome {
     pub(super) fn rate(&self) -> Rate {
         // The last sample may come after the end.
         let until = self.series.iter().rposition(|(at, _)| at.as_secs_f64() <= self.run.seconds).unwrap_or_default();
-        let Some((end, bytes)) = self.series.get(until) else { return Rate(0) };
+        let Some((_, all)) = self.series.get(until) else { return Rate(0) };
+        // A run that its bytes have ended is over with the first sample that has them all.
+        let until = if self.is_out_of_bytes() {
+            self.series.iter().position(|(_, bytes)| bytes == all).unwrap_or(until)
+        } else {
+            until
+        };
+        let (end, bytes) = &self.series[until];
         let half = self.series[..until].iter().rfind(|(at, _)| *at <= *end / 2);
         let (from, before) = half.copied().unwrap_or_default();
         let lasted = (*end - from).as_secs_f64();
-        // A run whose bytes were over before its time has no second half.
         Rate((bytes.saturating_sub(before) as f64 * 8.0 / lasted.max(1e-3)) as u64)
+    }
+
+    /// Whether the sender has sent all that the run was given.
+    fn is_out_of_bytes(&self) -> bool {
+        let connections = u64::from(self.run.connections.max(1));
+        self.sender.bytes >= self.run.max_bytes / connections * connections
     }
 
     /// Returns the share of the bytes that the first connection of the sender lost, after its start.

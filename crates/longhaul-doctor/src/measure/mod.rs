@@ -55,7 +55,6 @@ use longhaul_units::{Bytes, Rate, show_duration};
 use measured::Measured;
 use session::{NoSession, Session};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -152,9 +151,11 @@ impl Measure {
 
     /// Runs the command. `through` connects to the daemon that has the tunnel, once it is known that the flags are good.
     pub fn run(self, through: impl FnOnce(&str) -> Result<UnixStream, String>) -> ExitCode {
-        // Checked first, because an unwritable page must not show only after the measurement.
-        if let Some(Err(why)) = self.html.as_deref().map(crate::page::writable) {
-            return say::wrong(&format!("--html: {why}"));
+        // Checked first, because the measurement would be lost.
+        for (flag, file) in [("--html", &self.html), ("--save", &self.save)] {
+            if let Some(Err(why)) = file.as_deref().map(crate::page::writable) {
+                return say::wrong(&format!("{flag}: {why}"));
+            }
         }
         if let Some(file) = &self.from {
             return self.page_of(file).map_or_else(|why| say::wrong(&why), |()| ExitCode::SUCCESS);
@@ -170,12 +171,6 @@ impl Measure {
             Ok(addresses) => addresses.unwrap_or_default(),
             Err(code) => return code,
         };
-        // Before the measurement, whose result would be lost.
-        if let Some(file) = &self.save {
-            if let Err(err) = File::options().append(true).create(true).open(file) {
-                return say::wrong(&format!("--save: {} cannot be written: {err}", file.display()));
-            }
-        }
         let began = Timestamp::now();
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {

@@ -262,54 +262,46 @@ impl Session {
 
     /// Makes a run whose segments have at most `mss` bytes. Returns what it has shown, and why the session was lost or the run refused,
     /// if it was.
-    pub(super) fn run(&mut self, run: Run, mss: Option<u32>, stop: &AtomicBool) -> (Outcome, Option<String>) {
+    pub(super) fn run(&mut self, run: Run, mss: Option<u32>) -> (Outcome, Option<io::Error>) {
         let mut outcome = Outcome { run, mss, ..Outcome::default() };
-        let lost = self.make(&mut outcome, stop).err();
+        let lost = self.make(&mut outcome).err();
         (outcome, lost)
     }
 
     /// # Errors
     /// The session is lost, or the answerer refuses the run.
-    fn make(&mut self, outcome: &mut Outcome, stop: &AtomicBool) -> Result<(), String> {
-        const OTHER: &str = "the answerer says something else";
+    fn make(&mut self, outcome: &mut Outcome) -> io::Result<()> {
+        let other = || io::Error::other("the answerer says something else");
         let (run, mss) = (outcome.run.clone(), outcome.mss);
-        match self.ask(&Ask::Run(run.clone())) {
-            Ok(Tell::Ready(number)) if number == run.number => {}
-            Ok(Tell::Refused(refused)) => return Err(shown(&refused.why)),
-            Ok(_) => return Err(OTHER.into()),
-            Err(err) => return Err(in_words(&err)),
+        match self.ask(&Ask::Run(run.clone()))? {
+            Tell::Ready(number) if number == run.number => {}
+            Tell::Refused(refused) => return Err(io::Error::other(shown(&refused.why))),
+            _ => return Err(other()),
         }
-        let near = self.carry(&run, mss, stop, &mut outcome.series);
-        let near = near.map_err(|err| in_words(&self.or_too_slow(err)))?;
+        let near = self.carry(&run, mss, &mut outcome.series);
+        let near = near.map_err(|err| self.or_too_slow(err))?;
         let (ours, theirs) = match run.direction {
             Direction::Up => (&mut outcome.sender, &mut outcome.receiver),
             Direction::Down => (&mut outcome.receiver, &mut outcome.sender),
         };
         *ours = near;
-        match self.talk.hear(Instant::now() + RESULT_TIME, || stop.load(Relaxed)) {
-            Ok(Tell::Ran(ran)) if ran.number == run.number && ran.looks.len() <= max_looks(&run) => {
+        match self.talk.hear(Instant::now() + RESULT_TIME, || self.stop.load(Relaxed))? {
+            Tell::Ran(ran) if ran.number == run.number && ran.looks.len() <= max_looks(&run) => {
                 *theirs = Ran { congestion: shown(&ran.congestion), ..ran };
+                Ok(())
             }
-            Ok(_) => return Err(OTHER.into()),
-            Err(err) => return Err(in_words(&err)),
+            _ => Err(other()),
         }
-        Ok(())
     }
 
     /// Opens the connections of a run and carries its bulk.
-    fn carry(
-        &self,
-        run: &Run,
-        mss: Option<u32>,
-        stop: &AtomicBool,
-        series: &mut Vec<(Duration, u64)>,
-    ) -> io::Result<Ran> {
+    fn carry(&self, run: &Run, mss: Option<u32>, series: &mut Vec<(Duration, u64)>) -> io::Result<Ran> {
         let preface = Preface { messages: MESSAGES, run: Some(run.number), nonce: self.nonce };
         let streams = self.dialer.connect_all(run.connections, mss, &preface.bytes())?;
         for stream in &streams {
             self.prepare(stream, run)?;
         }
-        let received = &AtomicU64::new(0);
+        let (stop, received) = (&*self.stop, &AtomicU64::new(0));
         let began = Instant::now();
         let mut near = Ran { number: run.number, ..Ran::default() };
         thread::scope(|scope| {
@@ -469,7 +461,7 @@ pub(super) fn in_words(err: &io::Error) -> String {
             "nobody listens there; start `longhaul responder --listen PORT` on that host".into()
         }
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
-            "the host is down, its address is another one, or no route leads there".into()
+            "the host is down, the address is wrong, or no route leads there".into()
         }
         _ => err.raw_os_error().map_or_else(|| err.to_string(), errno_text),
     }

@@ -57,6 +57,16 @@ fn outcome(mbit: u64, lost: impl Fn(u64) -> u64) -> Outcome {
     }
 }
 
+#[test]
+fn a_run_that_its_bytes_ended_has_their_rate() {
+    let mut short = outcome(100, |_| 0);
+    let all = short.sender.bytes;
+    short.run.max_bytes = all;
+    // They came in a tenth of a second; the samples after that have no more.
+    short.series = (1..=60).map(|number| (Duration::from_millis(100 * number), all)).collect();
+    assert_eq!(short.rate(), Rate(all * 80));
+}
+
 /// Returns the document of `path`, as people and pages get it.
 fn shown(path: &Measured) -> Document {
     Document::of(json::document(path, &json::Origin::default())).unwrap()

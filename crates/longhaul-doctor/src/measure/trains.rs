@@ -57,8 +57,12 @@ pub(super) fn find_line(
         }
         let (sent, arrived) = one(session, datagrams, &train)?;
         line.note_sent(&train, &sent);
-        if sent.datagrams == 0 || arrived.datagrams < LEAST {
+        if sent.datagrams == 0 || arrived.datagrams < LEAST.min(sent.datagrams) {
             break;
+        }
+        if sent.datagrams < LEAST {
+            // Too few large datagrams: the next train has four times as many.
+            continue;
         }
         line.arrived += arrived.datagrams;
         line.overtaken += arrived.overtaken.min(arrived.datagrams);

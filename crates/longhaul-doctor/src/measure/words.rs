@@ -9,11 +9,11 @@ use longhaul_measure::message::Direction;
 pub(super) fn verdict(document: &Document, direction: Direction) -> Option<String> {
     let carries = carries(document, direction);
     let Some(finding) = document.finding(direction) else { return carries.map(|carries| format!("{carries}.")) };
-    let carries = carries.unwrap_or_else(|| start(direction).into());
-    Some(match Limit::of(finding) {
-        Limit::Unknown => format!("{carries}. What limits it is not known."),
-        Limit::Line => format!("{carries}. That is the rate of the line."),
-        Limit::Other => {
+    let carries = carries.unwrap_or_else(|| format!("{}, nothing was carried", start(direction)));
+    Some(match Kind::named(&finding.kind) {
+        Some(Kind::Unknown) => format!("{carries}. What limits it is not known."),
+        Some(Kind::LinkRate) => format!("{carries}. That is the rate of the line."),
+        _ => {
             let without = without(finding).map(|without| format!(" Without that limit it would carry {without}."));
             format!("{carries}. It is limited by {}.{}", limit(&finding.kind, direction), without.unwrap_or_default())
         }
@@ -33,29 +33,9 @@ pub(super) fn without(finding: &Finding) -> Option<String> {
     finding.what_if_mbps.map(|mbps| format!("{}{}", rate(mbps), then.unwrap_or_default()))
 }
 
-/// Kind of a finding, as far as the sentence about the rate depends on it.
-enum Limit {
-    /// Nothing.
-    Unknown,
-    /// That it is the largest possible one.
-    Line,
-    /// That it could be larger.
-    Other,
-}
-
-impl Limit {
-    fn of(finding: &Finding) -> Limit {
-        match finding.kind.as_str() {
-            kind if kind == Kind::Unknown.name() => Limit::Unknown,
-            kind if kind == Kind::LinkRate.name() => Limit::Line,
-            _ => Limit::Other,
-        }
-    }
-}
-
 /// Returns the limit called `kind`, as it follows "limited by". A kind of a later longhaul keeps its name.
 pub(super) fn limit(kind: &str, direction: Direction) -> String {
-    let Some(known) = Kind::ALL.into_iter().find(|known| known.name() == kind) else { return kind.replace('-', " ") };
+    let Some(known) = Kind::named(kind) else { return kind.replace('-', " ") };
     match known {
         Kind::ReceiverWindow => match direction {
             Direction::Up => "the receive window of the far host",

@@ -101,7 +101,7 @@ pub fn writable(file: &Path) -> Result<(), String> {
 
 fn check_name(file: &Path) -> Result<(), String> {
     match file.as_os_str() == "-" {
-        true => Err("it does not write to standard output; name a file, such as page.html".into()),
+        true => Err("it does not write to standard output; name a file, such as page.html or path.json".into()),
         false => Ok(()),
     }
 }

@@ -72,7 +72,7 @@ impl fmt::Display for Limited {
             shown(&self.evidence)
         )?;
         if let Some(mbps) = self.what_if_mbps {
-            write!(f, " Without that limit it has {mbps} Mbit/s.")?;
+            write!(f, " Without that limit it would carry {mbps} Mbit/s.")?;
         }
         // A limit that this longhaul knows has its own advice.
         if self.remedy().is_none() && !self.advice.is_empty() {

@@ -13,8 +13,8 @@ pub(super) fn measured(limited: &Limited, path: &Path) -> String {
     if let Some(first) = limited.first(path) {
         text += &wrapped(&first.sentences(), "", "");
         let elsewhere = match first.host {
-            Some(_) => "What follows changes this host: run it on the one that is named above.",
-            None => "Nothing of what follows lifts that limit.",
+            Some(_) => "The changes below are for this host. Run tune on the host that is named above.",
+            None => "None of the changes below lifts that limit.",
         };
         text += &wrapped(elsewhere, "", "");
     }

@@ -175,7 +175,7 @@ mod tests {
         let found = finding(false, 6000 * MS, two).unwrap();
         assert_eq!(found.kind, Kind::ReceiverWindow);
         assert!(
-            found.evidence.starts_with("of one of 2 connections: its window of 262140 bytes"),
+            found.evidence.starts_with("of one of 2 connections: the receiver's window of 262140 bytes"),
             "{}",
             found.evidence
         );

@@ -19,4 +19,5 @@ mod watch;
 pub use facts::{Facts, Processor, Sink, Source};
 pub use finding::{Finding, Findings, Side};
 pub use kind::Kind;
+pub(in crate::path) use rules::{BUSY, LEAST_QUEUE, THROTTLED};
 pub use watch::{Looks, Watch};

@@ -268,7 +268,7 @@ const RULES: &[Rule] = &[
         ceiling: |_| None,
         evidence: |facts| {
             format!(
-                "its window closes for {} of the time: between {} and {} bytes",
+                "the receiver's window holds back the sender for {} of the time: it varies between {} and {} bytes",
                 percent(facts.sink.limited_by_peer),
                 facts.sink.least_window,
                 facts.sink.window
@@ -295,7 +295,7 @@ const RULES: &[Rule] = &[
         },
         evidence: |facts| {
             format!(
-                "its window of {} bytes is full for {} of the time: {} bytes / {} = {}",
+                "the receiver's window of {} bytes is full for {} of the time: {} bytes / {} = {}",
                 facts.sink.window,
                 percent(facts.sink.limited_by_peer),
                 facts.sink.window,
@@ -357,7 +357,7 @@ const RULES: &[Rule] = &[
         ceiling: |_| None,
         evidence: |facts| {
             format!(
-                "it sends {:.0} bytes in each round trip of {}, waits, and goes on {} after an acknowledgement was sent to it",
+                "the peer sends {:.0} bytes in each round trip of {}, waits, and goes on {} after our acknowledgement",
                 facts.rate() / 8.0 * facts.source.rtt.as_secs_f64(),
                 ms(facts.source.rtt),
                 ms(facts.source.receive_rtt)
@@ -372,7 +372,7 @@ const RULES: &[Rule] = &[
         ceiling: |_| None,
         evidence: |facts| {
             format!(
-                "nothing waits at {} of the looks: its host sends {}",
+                "nothing waits at {} of the looks: the peer sends only {}",
                 percent(facts.sink.share(Limit::Application)),
                 mbit(facts.rate())
             )
@@ -491,7 +491,7 @@ const SELDOM: f64 = 0.2;
 /// Share of the time from which on something limits a sender (NDT, RFC 4898 counters).
 const LIMITED: f64 = 0.15;
 /// Least queue that is one, and least round trip for which a window matters.
-const LEAST_QUEUE: Duration = Duration::from_millis(2);
+pub(in crate::path) const LEAST_QUEUE: Duration = Duration::from_millis(2);
 const LEAST_RTT: Duration = Duration::from_millis(1);
 /// Rate of the slowest third of a steady time, as a part of the fastest.
 const STEADY: f64 = 0.8;
@@ -507,8 +507,8 @@ const CONSTANT_WINDOWS: f64 = 1.4;
 /// Multiple of the first rate from which on a rate has risen.
 const RISEN: f64 = 1.5;
 /// CPUs from which on a relay is busy, and share of the time from which on a quota counts.
-const BUSY: f64 = 0.85;
-const THROTTLED: f64 = 0.1;
+pub(in crate::path) const BUSY: f64 = 0.85;
+pub(in crate::path) const THROTTLED: f64 = 0.1;
 /// Smallest segment that every path carries (RFC 1122 4.2.2.6), and number of full segments that the small ones of a handshake, such as
 /// that of SSH, do not reach. A sender of bulk begins with ten (RFC 6928).
 const LEAST_MSS: u64 = 536;

@@ -128,7 +128,7 @@ fn a_relay_answers_those_of_measure_from_and_those_with_the_key() {
     let said = refused(&at(&locked, &[]));
     assert!(said.contains("--key-file"), "{said}");
     let said = refused(&at(&locked, &["--key-file", name(&wrong)]));
-    assert!(said.contains("the key is another one"), "{said}");
+    assert!(said.contains("the key is wrong"), "{said}");
     assert_eq!(document(&at(&locked, &["--key-file", name(&right)]))["complete"], true);
 
     locked.reload_with("[probe]\nmeasure_from = [\"127.0.0.1\"]\n", "");
@@ -149,7 +149,7 @@ fn a_second_measurement_is_told_who_measures() {
     let responder = Responder::start(&[]);
     let (first, _stderr) = measuring_to(responder.address, "measuring the path to");
     let said = refused(&path(responder.address, &[]).output().unwrap());
-    assert!(said.contains("it measures with 127.0.0.1 at the moment; try again"), "{said}");
+    assert!(said.contains("another client measures now: 127.0.0.1; try again"), "{said}");
     drop(Running(first));
 }
 
@@ -227,7 +227,7 @@ fn a_responder_that_hangs_is_no_dead_path() {
     Command::new("kill").args(["-STOP", &responder.process.0.id().to_string()]).status().unwrap();
     let (output, found) = ended(measuring, stderr);
     assert_eq!(output.status.code(), Some(1), "{found}");
-    assert!(found["ended"].as_str().unwrap().contains("the far host acknowledges: its longhaul hangs"), "{found}");
+    assert!(found["ended"].as_str().unwrap().contains("the far longhaul hangs"), "{found}");
     assert!(found["findings"].as_array().unwrap().iter().all(|finding| finding["kind"] != "stalled"), "{found}");
 }
 
@@ -299,10 +299,10 @@ fn a_part_of_a_preface_and_fin_end_a_connection_to_a_responder() {
 #[test]
 fn ten_thousand_garbage_connections_do_not_keep_a_measurement_out() {
     let mut responder = Responder::start(&[]);
-    let began = Instant::now();
-    let mut silent = Vec::new();
+    let (mut silent, mut connected) = (Vec::new(), 0);
     for number in 0..10_000 {
         let Ok(mut client) = TcpStream::connect(responder.address) else { continue };
+        connected += 1;
         let _ = match number % 3 {
             0 => client.write_all(b"GET / HTTP/1.1\r\n\r\n"),
             // A preface with a wrong checksum.
@@ -314,7 +314,7 @@ fn ten_thousand_garbage_connections_do_not_keep_a_measurement_out() {
             silent.remove(0);
         }
     }
-    assert!(began.elapsed() < TIMEOUT * 5);
+    assert!(connected > 9_000, "{connected}");
     assert_eq!(document(&path(responder.address, &[]).output().unwrap())["complete"], true);
     assert!(responder.line().starts_with("measured with"));
 }
