@@ -63,8 +63,8 @@ WORLDS = [
     pair("queue-cubic", {**LINE, "rate": "100Mbit/s", "queue": "1MB"}, "up congested-queue dial", options=CUBIC, beside=BESIDE),
     pair("queue-bbr", {**LINE, "rate": "100Mbit/s", "queue": "1MB"}, "up congested-queue dial", beside=BESIDE),
     Live("cap", FAST, "up cap dial", near=["--bandwidth", "50Mbit/s"]),
-    # As over two lines, one of them 200 ms longer. What comes less late than a round trip costs nothing: a relay's kernel has RACK.
-    pair("reorder", {**LINE, "out": {"reorder": "5% by 200ms"}}, "up reordering dial", options=CUBIC),
+    # As over two lines, one of them 90 ms longer. What comes less late than a round trip costs nothing: a relay's kernel has RACK.
+    pair("reorder", {**LINE, "queue": "100kB", "out": {"reorder": "5% by 90ms"}}, "up reordering dial", options=CUBIC),
     pair("black-hole", HOLE, "up mtu-black-hole dial"),
     # BBR fills the line in spite of the lost fragments.
     pair("fragments", VPN, "up link-rate dial"),

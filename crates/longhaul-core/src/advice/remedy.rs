@@ -131,7 +131,7 @@ const REMEDIES: &[Remedy] = &[
         kind: Kind::Cpu,
         end: End::Sender,
         effects: &[],
-        first: "Give the end that computes more CPU, or raise its quota. No TCP setting lifts it.",
+        first: "Give that host more CPU, or raise its quota. No TCP setting lifts it.",
         relays: "",
     },
     Remedy {

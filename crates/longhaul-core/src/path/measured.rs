@@ -26,6 +26,8 @@ pub struct Run {
     pub cpu: f64,
     /// Share of the time in which a CPU quota held back an end, between 0 and 1.
     pub throttled: f64,
+    /// Whether these are of the sender, and not of the receiver.
+    pub is_sender_busier: bool,
     /// Share of the payload bytes that were lost after the start, between 0 and 1.
     pub lost: f64,
 }
@@ -88,7 +90,10 @@ impl Way {
             return if self.has_died { vec![self.of_first(&Run::default())] } else { Vec::new() };
         };
         let mut findings = vec![self.of_first(first)];
-        for run in self.runs[1..].iter().filter(|run| run.connections == 1) {
+        // Where the first run fills the line, what limits another one that does so costs nothing.
+        let is_full = findings[0].kind == Kind::LinkRate;
+        let counts = |run: &&Run| run.connections == 1 && !(is_full && is_near(run.rate, self.best()));
+        for run in self.runs[1..].iter().filter(counts) {
             let Some(facts) = &run.facts else { continue };
             let finding = self.with_sides(facts.finding());
             let is_new = findings.iter().all(|found| found.kind != finding.kind);
@@ -278,9 +283,12 @@ const RULES: &[Rule] = &[
     Rule {
         kind: Kind::Cpu,
         holds: |_, first| first.cpu >= BUSY || first.throttled >= THROTTLED,
-        evidence: |_, first| match first.throttled >= THROTTLED {
-            true => format!("a CPU quota held back one end for {:.0} % of the time", first.throttled * 100.0),
-            false => format!("a thread of one end computed for {:.0} % of the time", first.cpu * 100.0),
+        evidence: |way, first| {
+            let end = if way.is_from_here == first.is_sender_busier { "this host" } else { "the far host" };
+            match first.throttled >= THROTTLED {
+                true => format!("a CPU quota held back {end} for {:.0} % of the time", first.throttled * 100.0),
+                false => format!("a thread of {end} computed for {:.0} % of the time", first.cpu * 100.0),
+            }
         },
     },
     Rule {

@@ -145,10 +145,16 @@ impl Advice {
         self.rows.iter().find(|row| row.what == what).map(|row| row.prediction.rate).unwrap_or_default()
     }
 
-    /// Returns the rate of one connection that was measured; `None` for hosts that were not.
+    /// Returns the measured rate of one connection, and its limit; `None` without a measurement.
     pub(super) fn measured(&self) -> Option<(Rate, &str)> {
-        let limited = self.question.limited.as_ref().filter(|_| self.question.has_measured_hosts)?;
+        let limited = self.question.limited.as_ref()?;
         Some((limited.rate?, Kind::named(&limited.kind)?.name()))
+    }
+
+    /// Returns the rate of the hosts as they are: the measured one of these hosts, else the computed one.
+    pub(super) fn present(&self) -> Rate {
+        let measured = self.measured().filter(|_| self.question.has_measured_hosts);
+        measured.map_or(self.rate(What::Hosts), |(rate, _)| rate)
     }
 
     /// Returns the numbers behind the table: name and value.
@@ -268,7 +274,7 @@ impl Advice {
         let (hosts, tuned, relay) = (self.rate(What::Hosts), self.rate(What::HostsTuned), self.rate(What::Relay));
         let near = |rate: Rate| rate.0 as f64 >= NEAR * relay.max(tuned).0 as f64;
         let gain = |rate: Rate| relay.0 as f64 / rate.0.max(1) as f64;
-        let present = self.measured().map_or(hosts, |(rate, _)| rate);
+        let present = self.present();
         let or_more = if self.question.path.is_least { ", or more: nothing reached the line's limit" } else { "" };
         if let Some(doubt) = self.doubt(near(hosts)) {
             return doubt;
@@ -294,10 +300,11 @@ impl Advice {
         if is_near && path.is_least {
             return Some(format!("The line carries {} or more: {UNREACHED}", path.rate));
         }
-        if !has_measured_hosts {
+        let Some(first) = &self.first else { return has_measured_hosts.then(|| NO_LIMIT.into()) };
+        // Other hosts meet the limits of the path, too, and have windows of their own.
+        if !has_measured_hosts && !Kind::named(first.kind).is_some_and(Kind::is_of_path) {
             return None;
         }
-        let Some(first) = &self.first else { return Some(NO_LIMIT.into()) };
         let passes_nothing = limited.as_ref().is_some_and(|limited| limited.rate == Some(Rate(0)));
         match &first.relays {
             _ if first.kind == Kind::LinkRate.name() => None,

@@ -93,6 +93,9 @@ impl Advise {
     /// A flag is missing, or the addresses cannot be used: a sentence that says what to write.
     fn advice(&self) -> Result<Advice, String> {
         let has_no_hosts = self.os.is_empty() && self.window.is_none() && self.profile.is_none();
+        // The hosts that measured have longhaul, and it runs on Linux.
+        let is_linux =
+            self.window.is_none() && self.profile.is_none() && matches!(self.os[..], [os] if os.name == LINUX.name);
         let is_unknown = has_no_hosts && !self.path.has_from();
         let (path, limited) = match self.path.read(self.profile.map(|profile| profile.path())) {
             Ok(_) if is_unknown => return Err(unknown_hosts()),
@@ -101,14 +104,13 @@ impl Advise {
         };
         let os = match self.profile {
             Some(profile) if self.os.is_empty() => profile.systems(),
-            // The hosts that measured have longhaul, and it runs on Linux.
             None if self.os.is_empty() && self.window.is_none() && limited.is_some() => vec![&LINUX],
             _ => self.os.clone(),
         };
         Advice::new(Question {
             path,
             limited,
-            has_measured_hosts: has_no_hosts,
+            has_measured_hosts: has_no_hosts || is_linux && self.path.has_from(),
             os,
             application: self.app.or(self.profile.and_then(|profile| profile.application())),
             window: self.window.or(self.profile.map(|profile| profile.window)),

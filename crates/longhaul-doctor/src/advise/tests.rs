@@ -294,7 +294,7 @@ fn a_measured_path_is_filled_in_by_flags() {
     assert_eq!([&up["path"]["rate_mbps"], &up["path"]["loss"], &up["path"]["rtt_ms"]], [1000.0, 0.0001, 63.0]);
     assert_eq!([&up["path"]["mtu"], &up["bdp_bytes"]], [1400, 7_875_000]);
     assert!(up["hosts"]["window_from"].as_str().unwrap().contains("default of Linux"));
-    assert!(refused(&with("--direction down")).contains("does not tell it: add --rate 1Gbit/s"));
+    assert!(refused(&with("--direction down")).contains("--rate is not known to"));
     let down = document(&with("--direction down --rate 200Mbit/s --os ibmi"));
     assert_eq!([&down["path"]["rate_mbps"], &down["path"]["loss"]], [200.0, 0.0]);
     assert!(refused("--rtt 63ms --rate 1Gbit/s --window 1MiB --direction up").contains("--from"));
@@ -420,7 +420,26 @@ fn what_was_measured_has_the_last_word_on_relays() {
     assert_eq!(loss["hosts"]["measured_mbps"], 8.0);
     let times = mbps(&loss, "relay") / 8.0;
     assert!(loss["verdict"].to_string().contains(&format!("gives {times:.1} times the present rate")), "{loss}");
-    assert_eq!(of_finding("up", "random-loss", "", "--os linux")["hosts"]["measured_mbps"], Value::Null);
-    // Of other hosts only the computed rates are known.
-    assert!(verdict("unknown", "", "--os linux").contains("No relay is needed"));
+    // The hosts that measured run Linux.
+    assert!(verdict("unknown", "", "--os linux").contains("names no limit"));
+    // Other hosts have windows and a CPU of their own, and the same path.
+    assert!(
+        verdict("cpu", "", "--os ibmi").contains("A relay gives")
+            && verdict("unknown", "", "--os ibmi").contains("A relay gives")
+    );
+    for flags in ["", "--os linux", "--os aix", "--window 1MiB"] {
+        let hole = of_finding(
+            "up",
+            "mtu-black-hole",
+            r#", "path_mtu": {"up": 1400}, "runs": [{"direction": "up", "payload_mbps": 0}]"#,
+            flags,
+        );
+        assert_eq!(hole["hosts"]["measured_mbps"], 0.0);
+        let verdict = hole["verdict"].to_string();
+        assert!(
+            verdict.contains("Relays lift the measured limit") && !verdict.contains("relay is needed"),
+            "{flags}: {verdict}"
+        );
+        assert!(!verdict.contains("times"), "{flags}: {verdict}");
+    }
 }

@@ -381,7 +381,8 @@ impl<'a> Course<'a> {
             congestion: step.congestion,
             seconds,
             max_bytes: share,
-            max_rate: self.limits.rate.map(|rate| (rate.0 / 8).max(1)),
+            // The kernel paces payload.
+            max_rate: self.limits.rate.map(|rate| (self.measured.payload_in(rate, step.mss).0 / 8).max(1)),
         };
         self.seconds_left -= seconds;
         let (outcome, lost) = self.session.run(run, step.mss);

@@ -82,6 +82,14 @@ pub(super) struct Ways<T> {
     pub(super) down: Option<T>,
 }
 
+impl Document {
+    /// Returns what stands before a number that grows with the rate of the line: words if no run and no train has reached that.
+    pub(super) fn least(&self) -> &'static str {
+        let is_reached = Direction::ALL.iter().any(|way| self.line_reached.of(*way) == Some(&true));
+        if is_reached { "" } else { "at least " }
+    }
+}
+
 /// The limit of one direction.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Finding {

@@ -4,6 +4,7 @@ use super::document::{Document, check};
 use super::values::three;
 use crate::path::read_json;
 use longhaul_core::text::printable;
+use longhaul_measure::message::Direction;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -130,7 +131,22 @@ impl Lab {
     pub(super) fn doubts(&self, document: &Document) -> Vec<String> {
         let runs = self.runs.iter().filter(|run| ["unclear", "fail"].contains(&run.verdict.as_str()));
         let runs = runs.map(|run| format!("The lab's verdict on {} is {}: run it again.", run.carrier, run.verdict));
-        runs.chain(self.other_path(document)).collect()
+        runs.chain(self.other_path(document)).chain(self.other_rate(document)).collect()
+    }
+
+    /// Compares the speed without relays with that of one connection in the direction of the first finding, which `lab init` takes.
+    fn other_rate(&self, document: &Document) -> Option<String> {
+        let direct = self.runs.iter().find(|run| run.carrier == "direct")?.speed?;
+        let direction = document.findings.first().map_or(Direction::Up, |finding| finding.direction);
+        let measured = document.first(direction)?.payload_mbps / 8.0;
+        let is_near = direct <= FAR * measured && measured <= FAR * direct;
+        (!is_near).then(|| {
+            format!(
+                "One connection carries {} MB/s in the lab without relays, and {} MB/s on this path: the figures are of another path, or the                  lab does not have its limit.",
+                three(direct),
+                three(measured)
+            )
+        })
     }
 
     fn other_path(&self, document: &Document) -> Option<String> {
@@ -147,6 +163,8 @@ impl Lab {
     }
 }
 
+/// How many times the speed without relays may be the measured one, and the other way round.
+const FAR: f64 = 1.5;
 /// How far the round trip of the lab may be from the measured one. The lab's own cables and hosts add some.
 const NEAR: f64 = 0.1;
 /// More than any speed in MB/s, gain, or round trip in ms.

@@ -105,7 +105,7 @@ impl Measured {
 
     /// Returns the smoothed round trip during the first run in `direction`, on the mean.
     pub(super) fn loaded_rtt(&self, direction: Direction) -> Option<Duration> {
-        let looks = steady(&self.first(direction)?.sender.looks);
+        let looks = steady(&self.first(direction).filter(|first| first.rate().0 > 0)?.sender.looks);
         let sum: Duration = looks.iter().map(|look| Duration::from_micros(look.rtt)).sum();
         (!looks.is_empty()).then(|| sum / looks.len() as u32)
     }
@@ -120,7 +120,8 @@ impl Measured {
     /// Returns the segments that single connections in `direction` sent after their starts, and those of them that were lost, without bursts.
     fn lost_segments(&self, direction: Direction) -> (f64, f64) {
         let mss_of = self.mss_of(direction);
-        let is_counted = |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of;
+        let is_counted =
+            |outcome: &&Outcome| outcome.run.connections == 1 && outcome.mss == mss_of && outcome.rate().0 > 0;
         let runs = self.of(direction).filter(is_counted).filter(|outcome| self.knows_lost(outcome));
         by_chance(runs.flat_map(|outcome| steady(&outcome.sender.looks).windows(2).map(segments)).collect())
     }
@@ -248,6 +249,7 @@ impl Measured {
             facts: facts(outcome),
             cpu: sender.cpu.max(outcome.receiver.cpu),
             throttled: sender.throttled.max(outcome.receiver.throttled),
+            is_sender_busier: (sender.throttled, sender.cpu) >= (outcome.receiver.throttled, outcome.receiver.cpu),
             lost: if self.knows_lost(outcome) { outcome.lost_share() } else { 0.0 },
         }
     }
@@ -262,6 +264,13 @@ impl Measured {
 
     fn is_reordering(&self, direction: Direction) -> bool {
         self.lines[direction as usize].reordered().is_some_and(|share| share >= REORDERED)
+    }
+
+    /// Returns the rate of payload that fills `line` in segments of `mss` bytes with timestamps, or in those that the ends choose.
+    pub(super) fn payload_in(&self, line: Rate, mss: Option<u32>) -> Rate {
+        let Some(mss) = mss.into_iter().chain(self.mss).min() else { return line };
+        let payload = f64::from(mss.saturating_sub(TIMESTAMPS));
+        Rate((line.0 as f64 * payload / f64::from(mss + self.headers())) as u64)
     }
 
     /// Returns the rate of payload that a line of `line` carries in segments as those of the first run in `direction`.
@@ -473,6 +482,8 @@ fn steady(looks: &[Look]) -> &[Look] {
     &looks[from..]
 }
 
+/// Bytes of TCP's timestamps in a segment, with padding (RFC 7323).
+const TIMESTAMPS: u32 = 12;
 /// Least change of one-way times that tells which way has a queue, in seconds.
 const LEAST_CHANGE: f64 = 5e-4;
 /// Bytes that may have arrived at this host, and been acknowledged, before a program had read them at the end of a run.

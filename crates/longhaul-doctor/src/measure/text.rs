@@ -24,7 +24,8 @@ pub(super) fn text(path: &Document) -> String {
     }
     lines.extend(path.connect_ms.map(|ms| format!("connection {}", millis(ms))));
     lines.extend(path.mss.map(|mss| format!("MSS {mss} bytes")));
-    lines.extend(path.bdp_bytes.map(|bytes| format!("{bytes} bytes in flight fill the path")));
+    let least = path.least();
+    lines.extend(path.bdp_bytes.map(|bytes| format!("{least}{bytes} bytes in flight fill the path")));
     if !path.runs.is_empty() {
         lines.extend(path.notes.iter().map(|note| format!("note: {note}")));
     }
@@ -75,7 +76,7 @@ pub(super) fn rfc6349(path: &Document) -> String {
         Direction::ALL.map(|way| of(way).unwrap_or("unknown".into()))
     };
     let both = |key| format!("{} down", shown(key).join(" up, "));
-    let product = path.bdp_bytes.map_or("unknown".into(), |bytes| format!("{bytes} bytes"));
+    let product = path.bdp_bytes.map_or("unknown".into(), |bytes| format!("{}{bytes} bytes", path.least()));
     let mut lines = vec![
         String::new(),
         "RFC 6349".into(),

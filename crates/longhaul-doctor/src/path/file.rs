@@ -337,8 +337,7 @@ mod tests {
             "runs": [{"direction": "up", "peer_window_bytes": 44032}]}"#;
         let up = parse(text, Direction::Up).unwrap().limited.unwrap();
         assert_eq!(up.window, Some(Bytes(44_032)));
-        let said =
-            "Measured: one connection up is limited by receiver-window: full. Without that limit it would carry 473.3 Mbit/s.";
+        let said = "Measured: one connection up is limited by receiver-window: full. Without that limit it would carry 473.3 Mbit/s.";
         assert_eq!(up.to_string(), said);
         assert_eq!(parse(text, Direction::Down).unwrap().limited, None);
     }

@@ -66,7 +66,7 @@ impl Tune {
             _ if self.rollback => self.roll_back(),
             Ok((path, limited)) => {
                 if let Some(limited) = &limited {
-                    say::print(&text::measured(limited, &path));
+                    say::print(&text::measured(limited, &path, self.route.is_some()));
                 }
                 self.tune(&path, limited.as_ref())
             }

@@ -8,7 +8,7 @@ use crate::path::{Limited, Path};
 use crate::show::wrapped;
 
 /// Returns the measured limit, the change that lifts it, and the host that this is of.
-pub(super) fn measured(limited: &Limited, path: &Path) -> String {
+pub(super) fn measured(limited: &Limited, path: &Path, has_route: bool) -> String {
     let mut text = wrapped(&limited.to_string(), "", "");
     if let Some(first) = limited.first(path) {
         text += &wrapped(&first.sentences(), "", "");
@@ -17,15 +17,22 @@ pub(super) fn measured(limited: &Limited, path: &Path) -> String {
             None => "None of the changes below lifts that limit.",
         };
         text += &wrapped(elsewhere, "", "");
+        if first.host.is_some() && path.is_packet_short() && !has_route {
+            text += &wrapped("To change the MSS, add --route NETWORK, such as `--route default`.", "", "");
+        }
     }
     text + "\n"
 }
 
-/// Returns the plan as text, with a line for each place: first the sysctls that `lifts` names.
+/// Returns the plan as text, with a line for each place: first the settings that `lifts` names.
 pub(super) fn plan(plan: &Plan, lifts: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     let loaded = plan.modules.iter().map(|name| (format!("module {name}"), "load it".to_string()));
-    let is_first = |change: &&Change| matches!(&change.place, ValuePlace::Sysctl(name) if lifts(name));
+    let is_first = |change: &&Change| match &change.place {
+        ValuePlace::Sysctl(name) => lifts(name),
+        ValuePlace::Route(_) => lifts("route mtu"),
+        ValuePlace::File => false,
+    };
     let (first, others): (Vec<&Change>, Vec<&Change>) = plan.changes.iter().partition(is_first);
     let shown =
         |mark: &'static str| move |change: &Change| (change.place.to_string(), new_value(&change.place, change) + mark);

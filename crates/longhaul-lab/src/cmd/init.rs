@@ -2,7 +2,7 @@
 
 use crate::cmd::progress::print_only;
 use crate::plan::link::{read_loss, read_rate, read_rtt};
-use crate::scenario::keys::read_window;
+use crate::scenario::keys::{LARGEST_WINDOW, SMALLEST_BUFFER, read_window};
 use clap::Args;
 use longhaul_config::options::CONTROLS;
 use longhaul_doctor::{Measured, read_measured};
@@ -119,6 +119,7 @@ impl Init {
         }
         text += HOST;
         let measured_window = measured.limited.as_ref().and_then(|limited| limited.window);
+        let measured_window = measured_window.map(|window| window.clamp(SMALLEST_BUFFER, LARGEST_WINDOW));
         let _ = match self.window.clone().or(measured_window.map(|window| format!("{}B", window.0))) {
             Some(window) => writeln!(text, "window = \"{window}\""),
             None => writeln!(text, "# window = \"256KiB\""),

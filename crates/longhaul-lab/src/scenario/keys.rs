@@ -491,9 +491,9 @@ fn word_of<T: Copy>((words, otherwise): Words<T>, text: &str) -> Result<T, Strin
 }
 
 /// The largest window: a quarter of the largest buffer, because the kernel counts its overhead in the buffer.
-const LARGEST_WINDOW: Bytes = Bytes(256 << 20);
+pub(crate) const LARGEST_WINDOW: Bytes = Bytes(256 << 20);
 /// The kernel's minimum of a buffer (tcp(7), tcp_rmem).
-const SMALLEST_BUFFER: Bytes = Bytes(4096);
+pub(crate) const SMALLEST_BUFFER: Bytes = Bytes(4096);
 /// The largest power of two that fits tcp_wmem, which is an int.
 const LARGEST_BUFFER: Bytes = Bytes(1 << 30);
 /// Default time of a quick run: enough to measure the speed of a path of about 60 ms.

@@ -126,7 +126,7 @@ impl Probes {
         match (is_listed, self.key()) {
             (true, _) => Entry::Open,
             (false, Some(key)) => Entry::Key(key),
-            (false, None) => Entry::Closed("its `[probe] measure_from` does not contain this host"),
+            (false, None) => Entry::Closed("the client's address is not in the relay's `[probe] measure_from`"),
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Source {
     pub is_in_order: bool,
     /// Mean time since the last payload at a look.
     pub silent: Duration,
+    /// Payload bytes that the other direction brought to this leg's host.
+    pub answered: u64,
     /// Share of the looks at which 256 KiB and more were not passed on: the relay is behind.
     pub behind: f64,
 }

@@ -82,6 +82,19 @@ impl Kind {
         }
     }
 
+    /// Whether it is of the path itself, whatever the hosts and their programs are.
+    pub fn is_of_path(self) -> bool {
+        let of_path = [
+            Kind::CongestedQueue,
+            Kind::Policer,
+            Kind::MtuBlackHole,
+            Kind::Fragmentation,
+            Kind::Reordering,
+            Kind::Stalled,
+        ];
+        of_path.contains(&self)
+    }
+
     /// Returns the kind called `name`.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)

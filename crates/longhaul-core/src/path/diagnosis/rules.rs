@@ -32,9 +32,10 @@ impl Facts {
         let ceilings = others.filter_map(|(_, other)| Some(((other.ceiling)(self)?, other.kind)));
         // A limit below the present rate is none.
         let next = ceilings.filter(|(rate, _)| *rate >= self.rate()).min_by(|a, b| a.0.total_cmp(&b.0));
-        let is_lifted =
-            !matches!(rule.kind, Kind::LinkRate | Kind::Stalled | Kind::MtuBlackHole | Kind::CongestedQueue);
-        let (what_if, then) = next.filter(|_| is_lifted).map(|(rate, kind)| (Rate(rate as u64), kind)).unzip();
+        // What a path that reorders would carry was not seen.
+        let has_no_next = [Kind::LinkRate, Kind::Stalled, Kind::MtuBlackHole, Kind::CongestedQueue, Kind::Reordering]
+            .contains(&rule.kind);
+        let (what_if, then) = next.filter(|_| !has_no_next).map(|(rate, kind)| (Rate(rate as u64), kind)).unzip();
         Finding { kind: rule.kind, leg: rule.leg, evidence: (rule.evidence)(self), what_if, then, advice: rule.advice }
     }
 
@@ -66,6 +67,13 @@ impl Facts {
     fn is_answered_at_once(&self) -> bool {
         let Source { rtt, receive_rtt, .. } = self.source;
         (rtt * 9 / 10..=rtt * 23 / 20).contains(&receive_rtt)
+    }
+
+    /// Whether the source's program gets less than a byte in two round trips from the other side, so that it waits for none. Otherwise it may
+    /// have a window of its own, as SSH and SMB have.
+    fn is_one_way(&self) -> bool {
+        let round_trips = self.elapsed.as_secs_f64() / self.source.rtt.as_secs_f64().max(1e-6);
+        self.source.answered as f64 <= round_trips / 2.0
     }
 
     pub(in crate::path) fn has_queue(&self) -> bool {
@@ -153,12 +161,12 @@ impl Facts {
         self.sink.best_delivery >= BURST * self.best_second()
     }
 
-    /// Whether most of what was sent again had only been overtaken (DSACK, RFC 2883). What is overtaken by more than a round trip is sent again
-    /// before the kernel can count it as overtaken. A timeout, too, sends again what waits in a queue that has grown.
+    /// Whether most of what was sent again had only been overtaken (DSACK, RFC 2883). The kernel must have seen others overtaken, too: without
+    /// that, a path that loses some packets and duplicates others looks the same, and so does a timeout in a long queue.
     fn is_overtaken(&self) -> bool {
         let again = self.sink.retransmitted / u64::from(self.sink.mss.max(1));
-        let is_order = u64::from(self.sink.reorderings) * 2 >= again || self.sink.timeouts == 0 && !self.has_queue();
-        again >= MANY && u64::from(self.sink.duplicates) * 2 >= again && is_order
+        let is_most = |count: u32| u64::from(count) * 2 >= again;
+        again >= MANY && is_most(self.sink.duplicates) && is_most(self.sink.reorderings)
     }
 
     /// Returns the rate of the sink's congestion control with the loss that was seen; `None` if that was mostly no loss.
@@ -351,6 +359,7 @@ const RULES: &[Rule] = &[
                 // After a loss, a congestion window looks the same.
                 && facts.source.is_in_order
                 && facts.is_answered_at_once()
+                && facts.is_one_way()
                 // Bursts of one round trip each. Of longer ones, the mean silence is above half of it.
                 && (facts.source.rtt / 4..=facts.source.rtt * 11 / 20).contains(&facts.source.silent)
         },

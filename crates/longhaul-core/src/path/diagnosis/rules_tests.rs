@@ -122,6 +122,7 @@ fn senders() -> Vec<Case> {
         ("ssh", with(starved(245e6), |facts| facts.is_ssh = true), Kind::ApplicationWindow, None),
         unknown("ssh that is slow otherwise", with(starved(20e6), |facts| facts.is_ssh = true)),
         ("a far sender of bursts", bursts, Kind::PeerSendBuffer, source),
+        unknown("a far program that waits for answers", with(bursts, |facts| facts.source.answered = 47)),
         unknown("its congestion window is small since a loss", with(bursts, |facts| facts.source.is_in_order = false)),
         unknown("a far program that writes each 52 ms", with(bursts, |facts| facts.source.receive_rtt = 104 * MS)),
         unknown("a far program that writes each 100 ms", with(bursts, |facts| facts.source.silent = 50 * MS)),
@@ -174,13 +175,8 @@ fn losses() -> Vec<Case> {
         unknown("a start has lost much", with(policed, |facts| facts.sink.lossy_windows = 0.8)),
         ("reordering", reordered, Kind::Reordering, sink),
         ("reordering by more than a tenth of the round trip", late, Kind::Reordering, sink),
-        (
-            "segments that come so late that each was sent again",
-            with(reordered, |facts| facts.sink.reorderings = 0),
-            Kind::Reordering,
-            sink,
-        ),
-        unknown("the same in a queue: timeouts", with(late, |facts| facts.sink.reorderings = 3)),
+        unknown("a path that duplicates", with(reordered, |facts| facts.sink.reorderings = 0)),
+        unknown("timeouts in a queue", with(late, |facts| facts.sink.reorderings = 3)),
         unknown("few sent again, for nothing", with(reordered, |facts| facts.sink.acked *= 20)),
     ]
 }

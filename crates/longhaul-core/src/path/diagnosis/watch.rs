@@ -240,6 +240,7 @@ impl Watch {
                 receive_rtt: last.source.receive_rtt,
                 is_in_order: false,
                 silent: self.silent / self.count.max(1),
+                answered: last.source.acked_bytes.saturating_sub(first.source.acked_bytes),
                 behind: self.of_looks(self.behind),
             },
             sink: Sink { response, ..self.sink(elapsed, &first.sink, &last.sink) },

@@ -80,8 +80,8 @@ fn profile(html: &mut Html, advice: &Advice) {
 
 /// Returns the rates without and with a relay, in one sentence.
 fn headline(advice: &Advice) -> String {
-    let [hosts, tuned, relay] = [What::Hosts, What::HostsTuned, What::Relay].map(|what| speed(advice.rate(what)));
-    let hosts = advice.measured().map_or(hosts, |(rate, _)| speed(rate));
+    let [tuned, relay] = [What::HostsTuned, What::Relay].map(|what| speed(advice.rate(what)));
+    let hosts = speed(advice.present());
     format!("Now {hosts} MB/s. With tuned hosts {tuned} MB/s, with a relay at each site {relay} MB/s.")
         .replace(" MB", "\u{a0}MB")
 }

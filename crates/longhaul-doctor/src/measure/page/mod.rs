@@ -101,7 +101,9 @@ fn figures(html: &mut Html, path: &Document) {
             table(html, "rates", &COLUMNS, |html| known.iter().for_each(|figure| row(html, figure)));
         }
         let mss = path.mss.map(|mss| format!("MSS {mss} bytes. ")).unwrap_or_default();
-        let fill = path.bdp_bytes.map(|bytes| format!("Bytes in flight that fill the path: {}. ", grouped(bytes)));
+        let fill = path
+            .bdp_bytes
+            .map(|bytes| format!("Bytes in flight that fill the path: {}{}. ", path.least(), grouped(bytes)));
         let unknown: Vec<&str> = unknown.iter().map(|figure| figure.name).collect();
         let unknown = if unknown.is_empty() { String::new() } else { format!("Not measured: {}.", unknown.join("; ")) };
         let rest = format!("{mss}{}{unknown}", fill.unwrap_or_default());

@@ -150,8 +150,7 @@ fn each_refusal_says_what_to_do() {
     let far = far("", "");
     let near = near(&far, "");
     let said = refused(&measured(&near, &[]));
-    let remedy =
-        "does not contain this host; in its longhaul.toml, write `measure_from = [\"127.0.0.1\"]` below `[probe]`";
+    let remedy = "measure_from`; in its longhaul.toml, write `measure_from = [\"127.0.0.1\"]` below `[probe]`";
     assert!(said.contains(remedy), "{said}");
 
     let asked = |tunnel: &str| near.command(&["path", "--tunnel", tunnel]);
