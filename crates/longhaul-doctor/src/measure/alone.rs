@@ -3,7 +3,7 @@
 
 use super::course::{Limits, chosen_mss};
 use super::dialer::Dialer;
-use super::ladder::{in_tries, largest, receive, steps};
+use super::ladder::{Climb, TRIES, largest, receive};
 use super::measured::{Ended, Measured};
 use super::session::Outcome;
 use crate::say::note;
@@ -59,6 +59,10 @@ pub(super) fn measure(
         Some(outcome) if stands_still(&outcome.series) => Some(Ended::Died(Direction::Up)),
         _ => None,
     };
+    // Whether a longhaul answers there may not be known yet.
+    if is_stopped() {
+        return measured;
+    }
     measured.notes.push(match measured.outcomes.is_empty() {
         true => format!(
             "one end alone measures the time of a connection, the MSS and the path MTU up; a transfer up, too, where a discard server \
@@ -72,11 +76,12 @@ pub(super) fn measure(
 /// Finds the path MTU up by echoes of ICMP.
 fn climb(measured: &mut Measured, address: SocketAddr, rtt: Duration, stop: &AtomicBool) {
     let climbed = Echoes::open(address, rtt).and_then(|mut echoes| {
-        let mut pass = |left: &[u32]| match stop.load(Relaxed) {
-            true => Err(ErrorKind::Interrupted.into()),
-            false => echoes.pass(left),
-        };
-        steps(|sizes| in_tries(sizes, &mut pass))
+        let mut climb = Climb::default();
+        while !climb.sizes.is_empty() {
+            let passed = in_tries(&climb.sizes, &mut echoes, stop)?;
+            climb.note(|size| passed.contains(&size));
+        }
+        Ok(climb.into_steps())
     });
     match climbed {
         Ok(steps) => {
@@ -95,6 +100,22 @@ fn climb(measured: &mut Measured, address: SocketAddr, rtt: Duration, stop: &Ato
             measured.notes.push(why);
         }
     }
+}
+
+/// Returns which of `sizes` pass at one of three tries.
+fn in_tries(sizes: &[u32], echoes: &mut Echoes, stop: &AtomicBool) -> io::Result<BTreeSet<u32>> {
+    let mut passed = BTreeSet::new();
+    for _ in 0..TRIES {
+        let left: Vec<u32> = sizes.iter().copied().filter(|size| !passed.contains(size)).collect();
+        if left.is_empty() {
+            break;
+        }
+        if stop.load(Relaxed) {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        passed.append(&mut echoes.pass(&left)?);
+    }
+    Ok(passed)
 }
 
 /// Sends to a server that takes every byte. Returns `None` if it does not.

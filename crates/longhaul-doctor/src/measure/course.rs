@@ -12,8 +12,9 @@
 use super::dialer::{Dialer, Through};
 use super::ladder::Datagrams;
 use super::measured::{Ended, FEW, Measured};
+use super::schedule::{ECHOES, Schedule};
 use super::session::{Outcome, Session, in_words};
-use super::trains;
+use super::trains::{self, Bounds, Line};
 use crate::say::note;
 use crate::show::round_trip;
 use longhaul_core::path::BBR;
@@ -51,7 +52,8 @@ pub(super) struct Course<'a> {
     seconds_left: f64,
     /// Time for all runs, in seconds.
     seconds: f64,
-    began: Instant,
+    /// Whether long round trips have taken time from the runs.
+    is_short: bool,
     number: u32,
     /// Whether a run was left out, because no time or no bytes were left.
     has_skipped: bool,
@@ -73,8 +75,9 @@ impl<'a> Course<'a> {
     /// Returns a measurement over `session`, to the far end called `to`.
     pub(super) fn new(mut session: Session, to: &str, limits: Limits, stop: &'a AtomicBool) -> Course<'a> {
         // The kernel's round trip is that of the path, whatever the far end does.
-        let slow = LATE + ROUND_TRIPS * session.kernel_rtt().unwrap_or_default();
-        session.until = session.until.min(Instant::now() + limits.time + BESIDE + slow);
+        let rtt = session.kernel_rtt().unwrap_or_default();
+        let all = Schedule { sending: limits.time, rtt }.all();
+        session.until = session.until.min(Instant::now() + all + LATE + ROUND_TRIPS * rtt);
         let dialer = session.dialer();
         let measured = Measured {
             to: to.into(),
@@ -90,16 +93,15 @@ impl<'a> Course<'a> {
         };
         let bytes_left = limits.bytes.0.min(session.admitted.max_bytes);
         let seconds = limits.time.as_secs_f64();
-        let (began, seconds_left) = (Instant::now(), seconds);
         Course {
             session,
             limits,
             stop,
             measured,
             bytes_left,
-            seconds_left,
+            seconds_left: seconds,
             seconds,
-            began,
+            is_short: false,
             number: 0,
             has_skipped: false,
         }
@@ -120,11 +122,11 @@ impl<'a> Course<'a> {
     fn steps(&mut self) -> Result<(), Ended> {
         self.round_trips()?;
         self.datagrams()?;
-        self.seconds_left = self.seconds_left.min(self.time_for_runs());
+        self.is_short = self.schedule().is_short(self.taken());
+        self.seconds_left = self.seconds_left.min(self.schedule().runs(self.taken()));
         self.seconds = self.seconds_left;
-        let rtt = self.measured.min_rtt().unwrap_or_default();
         for direction in Direction::ALL {
-            let seconds = self.scaled(first_seconds(rtt));
+            let seconds = self.first_seconds();
             self.step(Step { direction, connections: 1, seconds, ..Step::default() })?;
         }
         for direction in Direction::ALL {
@@ -133,14 +135,14 @@ impl<'a> Course<'a> {
         for direction in Direction::ALL {
             let mss = self.measured.mss_of(direction);
             for control in self.others(direction) {
-                let (congestion, seconds) = (Some(control), self.scaled(OTHER_SECONDS));
+                let (congestion, seconds) = (Some(control), self.other_seconds());
                 self.step(Step { direction, congestion, connections: 1, seconds, mss })?;
             }
         }
         for connections in [SEVERAL, MANY] {
             for direction in Direction::ALL {
                 if connections == SEVERAL || self.grows(direction) {
-                    let (mss, seconds) = (self.measured.mss_of(direction), self.scaled(OTHER_SECONDS));
+                    let (mss, seconds) = (self.measured.mss_of(direction), self.other_seconds());
                     self.step(Step { direction, congestion: None, connections, seconds, mss })?;
                 }
             }
@@ -150,12 +152,22 @@ impl<'a> Course<'a> {
 
     /// Measures the round trip of small messages while nothing else of ours is on the path.
     fn round_trips(&mut self) -> Result<(), Ended> {
-        for number in 0..ECHOES {
+        let began = Instant::now();
+        for number in 0.. {
             self.check_stopped()?;
+            if !self.schedule().has_more_echoes(number, began.elapsed()) {
+                break;
+            }
             let echoed = self.session.echo(number).map_err(|err| Ended::Lost(in_words(&err)))?;
             self.measured.idle.push(echoed.rtt());
             self.measured.echoes.push(echoed);
             thread::sleep(BETWEEN_ECHOES);
+        }
+        let count = self.measured.echoes.len();
+        if count < ECHOES as usize {
+            self.measured.notes.push(format!(
+                "the round trip is long: {count} small messages instead of {ECHOES} show the queues of others"
+            ));
         }
         self.measured.kernel_rtt = self.session.kernel_rtt();
         self.measured.mss = chosen_mss(self.session.dialer());
@@ -165,40 +177,55 @@ impl<'a> Course<'a> {
 
     /// Finds the path MTU and the rate of the line by datagrams.
     fn datagrams(&mut self) -> Result<(), Ended> {
-        let Some(datagrams) = self.find_mtu() else { return Ok(()) };
+        let Some(datagrams) = self.find_mtu()? else { return Ok(()) };
         for direction in Direction::ALL {
             self.check_stopped()?;
             let Some(packet) = self.measured.ladder.path_mtu[direction as usize] else { continue };
+            let time = self.schedule().before_runs().saturating_sub(self.taken());
+            // Trains up take longer: their arrivals are asked for.
+            let share = if direction == Direction::Up { UP_SHARE } else { 1.0 };
+            let until = Instant::now() + time.mul_f64(share);
             // A part of the bytes, as the runs need the others.
-            let limits = (self.bytes_left / 8, self.limits.rate);
-            let found = trains::find_line(&mut self.session, &datagrams, direction, packet, limits, self.stop);
+            let bounds = Bounds { bytes: self.bytes_left / 8, rate: self.limits.rate, until, stop: self.stop };
+            let found = trains::find_line(&mut self.session, &datagrams, direction, packet, &bounds);
             let line = found.map_err(|err| self.lost(&err, Some(direction)))?;
             self.bytes_left = self.bytes_left.saturating_sub(line.bytes);
             self.seconds_left -= line.seconds;
-            let rate = line.rate.map_or("no train was faster than the line".into(), |rate| rate.to_string());
+            let none = if line.is_short { "not known" } else { "no train was faster than the line" };
+            let rate = line.rate.map_or(none.into(), |rate| rate.to_string());
             note(format_args!("{}, datagrams: {rate}", direction.name()));
+            self.measured.notes.extend(left_out(&line, direction));
             self.measured.lines[direction as usize] = line;
         }
         Ok(())
     }
 
-    fn find_mtu(&mut self) -> Option<Datagrams> {
+    fn find_mtu(&mut self) -> Result<Option<Datagrams>, Ended> {
         let rtt = self.measured.idle.iter().copied().max().unwrap_or_default();
         let Some(to) = self.session.datagrams() else {
             self.measured.notes.push("the path MTU is not known: the far end could not open a UDP port".into());
-            return None;
+            return Ok(None);
         };
+        let until = Instant::now() + self.schedule().before_runs().saturating_sub(self.taken());
         let opened = self.session.dialer().datagrams();
         let opened = opened.map(|socket| Datagrams::new(socket, to, self.session.nonce(), rtt));
-        let climbed = opened.and_then(|mut datagrams| datagrams.climb().map(|ladder| (ladder, datagrams)));
+        let climbed =
+            opened.and_then(|mut datagrams| datagrams.climb(until, self.stop).map(|ladder| (ladder, datagrams)));
         let datagrams = match climbed {
             Ok((ladder, datagrams)) => {
                 self.measured.ladder = ladder;
                 datagrams
             }
             Err(err) => {
-                self.measured.notes.push(format!("the path MTU is not known: {err}"));
-                return None;
+                self.check_stopped()?;
+                let why = match err.kind() {
+                    ErrorKind::TimedOut => {
+                        "the round trip is long, and no time was left: give more with --seconds".into()
+                    }
+                    _ => err.to_string(),
+                };
+                self.measured.notes.push(format!("the path MTU is not known: {why}"));
+                return Ok(None);
             }
         };
         let found = self.measured.ladder.path_mtu;
@@ -208,7 +235,7 @@ impl<'a> Course<'a> {
         }
         let shown = |mtu: Option<u32>| mtu.map_or("unknown".into(), |mtu| format!("{mtu} bytes"));
         note(format_args!("path MTU: {} up, {} down", shown(found[0]), shown(found[1])));
-        Some(datagrams)
+        Ok(Some(datagrams))
     }
 
     /// Where full segments of the first run in `direction` stand still, or lose bytes without a queue, tries smaller ones.
@@ -358,6 +385,11 @@ impl<'a> Course<'a> {
 
     /// Makes a run, if there are bytes and time for it, and keeps it.
     fn step(&mut self, step: Step) -> Result<(), Ended> {
+        let until_end = self.schedule().until_end(self.taken());
+        if step.seconds.min(self.seconds_left).min(until_end) < self.schedule().least_run() {
+            self.has_skipped = true;
+            return self.check_stopped();
+        }
         let made = self.make(step)?;
         self.measured.outcomes.extend(made);
         Ok(())
@@ -366,7 +398,7 @@ impl<'a> Course<'a> {
     /// Makes a run, and returns it. `None` if there are no bytes or no time for it. Only a run with which the session is lost is kept here.
     fn make(&mut self, step: Step) -> Result<Option<Outcome>, Ended> {
         self.check_stopped()?;
-        let seconds = step.seconds.min(self.seconds_left).min(self.time_until_end());
+        let seconds = step.seconds.min(self.seconds_left).min(self.schedule().until_end(self.taken()));
         if seconds < MIN_SECONDS || self.bytes_left == 0 || Instant::now() >= self.session.until {
             self.has_skipped = true;
             return Ok(None);
@@ -432,23 +464,31 @@ impl<'a> Course<'a> {
 
     /// Returns the length of a step that has `seconds` if the measurement has all the time that it wants.
     fn scaled(&self, seconds: f64) -> f64 {
-        let rtt = self.measured.min_rtt().unwrap_or_default();
         let [up, down] = Direction::ALL.map(|direction| self.others(direction).len() + 1);
-        let wanted = 2.0 * first_seconds(rtt) + OTHER_SECONDS * (up + down) as f64;
+        let wanted = 2.0 * self.schedule().wanted_first_run() + OTHER_SECONDS * (up + down) as f64;
         (seconds * self.seconds / wanted).min(MAX_RUN_SECONDS)
     }
 
-    /// Returns the time for runs, in seconds: that of the limits, less what the steps before them took beyond their own time.
-    fn time_for_runs(&self) -> f64 {
-        let to_come = RUNS * self.beside_run();
-        let left = (self.limits.time + BESIDE).saturating_sub(self.began.elapsed() + to_come);
-        left.min(self.limits.time).max(self.limits.time / 2).as_secs_f64()
+    /// Returns the length of the first run of a direction in seconds.
+    fn first_seconds(&self) -> f64 {
+        let scaled = self.scaled(self.schedule().wanted_first_run());
+        if self.is_short { scaled.max(self.schedule().first_run()) } else { scaled }
     }
 
-    /// Returns the time for a run that ends in the time of the measurement, in seconds.
-    fn time_until_end(&self) -> f64 {
-        let taken = self.began.elapsed() + self.beside_run();
-        (self.limits.time + BESIDE).saturating_sub(taken).as_secs_f64()
+    /// Returns the length of a run that lifts a limit, in seconds.
+    fn other_seconds(&self) -> f64 {
+        let scaled = self.scaled(OTHER_SECONDS);
+        // Rather a few that pass their starts than many that do not.
+        if self.is_short { scaled.max(2.0 * self.schedule().least_run()) } else { scaled }
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule { sending: self.limits.time, rtt: self.measured.min_rtt().unwrap_or_default() }
+    }
+
+    /// Returns the time that the measurement has taken.
+    fn taken(&self) -> Duration {
+        self.session.began.elapsed()
     }
 
     /// Returns how a measurement ends by `err`, after bytes had gone in the direction `carried`.
@@ -460,16 +500,17 @@ impl<'a> Course<'a> {
             None => Ended::Lost(in_words(err)),
         }
     }
-
-    /// Returns the time in which a run begins and ends: five round trips.
-    fn beside_run(&self) -> Duration {
-        5 * self.measured.min_rtt().unwrap_or_default()
-    }
 }
 
-/// Returns the length of the first run of a direction: two windows of looks, of which the first has the start.
-fn first_seconds(rtt: Duration) -> f64 {
-    (2.1 * 10.0 * rtt.as_secs_f64()).max(6.5)
+/// Says which trains of `line` were left out for want of time.
+fn left_out(line: &Line, direction: Direction) -> Option<String> {
+    let way = direction.name();
+    let what = match line.rate {
+        _ if !line.is_short => return None,
+        Some(_) => format!("the rate of the line {way} is that of fewer than three trains of datagrams"),
+        None => format!("the rate of the line {way} is not known by datagrams"),
+    };
+    Some(format!("{what}: the round trip is long, and no time was left; give more with --seconds"))
 }
 
 /// Returns the MSS of a connection whose ends and routes choose it.
@@ -482,16 +523,12 @@ pub(super) fn chosen_mss(dialer: &Dialer) -> Option<u32> {
 /// Words for a program that does not answer although its host does.
 const SILENT: &str =
     "no answer in time, but the far host acknowledges: its longhaul hangs; look at its log, and start it again";
-/// Time of the steps that send little, such as the datagrams. A measurement with the defaults takes a minute at most, and more only where
-/// the session dies.
-const BESIDE: Duration = Duration::from_secs(19);
-/// Usual number of runs.
-const RUNS: u32 = 10;
 /// Time beyond these after which the far end is too slow, and the round trips that the steps before the first run take.
 const LATE: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: u32 = 100;
-/// Number of small messages before the first run, and the time between two.
-const ECHOES: u32 = 20;
+/// Part of the time for trains that those up have, where it is short.
+const UP_SHARE: f64 = 0.6;
+/// Time between two small messages.
 const BETWEEN_ECHOES: Duration = Duration::from_millis(30);
 /// Length of another run in seconds.
 const OTHER_SECONDS: f64 = 4.0;

@@ -11,6 +11,7 @@
 //! - `json`: the result for programs;
 //! - `alone`: a measurement with one end alone;
 //! - `course`: the steps of a measurement;
+//! - `schedule`: the time that each step has;
 //! - `measured`: what they have shown, and what follows from it;
 //! - `trains`: the rate of the line by datagrams;
 //! - `ladder`: the path MTU by datagrams;
@@ -29,6 +30,7 @@ mod lab;
 mod ladder;
 mod measured;
 mod page;
+mod schedule;
 mod session;
 #[cfg(test)]
 mod tests;

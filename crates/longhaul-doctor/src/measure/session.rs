@@ -35,7 +35,8 @@ pub(super) struct Session {
     pub(super) connect: Duration,
     /// Whether the measurement shall end.
     stop: Arc<AtomicBool>,
-    began: Instant,
+    /// When it was opened.
+    pub(super) began: Instant,
     /// Time at which the answerer ends it, or at which this end gives up a far end that is slow.
     pub(super) until: Instant,
 }

@@ -8,6 +8,7 @@ use longhaul_measure::message::{Direction, Train, Trained};
 use longhaul_units::Rate;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// The trains in one direction, and the rate of the line by them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,9 +26,22 @@ pub(super) struct Line {
     /// Payload bytes that were sent, and the time of sending in seconds.
     pub(super) bytes: u64,
     pub(super) seconds: f64,
+    /// Whether trains were left out for want of time.
+    pub(super) is_short: bool,
 }
 
-/// Sends trains of IP packets of `packet` bytes in `direction`, of at most `max_bytes` together and at most at `limit`.
+/// Bounds of the trains in a direction.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    /// Payload bytes of all trains.
+    pub(super) bytes: u64,
+    /// Rate of IP packets.
+    pub(super) rate: Option<Rate>,
+    pub(super) until: Instant,
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// Sends trains of IP packets of `packet` bytes in `direction`, within `bounds`.
 ///
 /// # Errors
 /// The session is lost.
@@ -36,15 +50,14 @@ pub(super) fn find_line(
     datagrams: &Datagrams,
     direction: Direction,
     packet: u32,
-    (max_bytes, limit): (u64, Option<Rate>),
-    stop: &AtomicBool,
+    bounds: &Bounds,
 ) -> io::Result<Line> {
     let mut line = Line::default();
     let size = packet - datagrams.headers;
     let per_byte = 8.0 * f64::from(packet) / f64::from(size);
     for nth in 0..MAX_TRAINS {
         let wanted = FIRST_RATE * FASTER.powi(nth);
-        let asked = limit.map_or(wanted, |limit| wanted.min(limit.0 as f64));
+        let asked = bounds.rate.map_or(wanted, |limit| wanted.min(limit.0 as f64));
         let train = Train {
             number: nth as u32 + 1 + MAX_TRAINS as u32 * direction as u32,
             direction,
@@ -52,7 +65,7 @@ pub(super) fn find_line(
             size: size as u16,
             seconds: SECONDS,
         };
-        if stop.load(Relaxed) || line.bytes.saturating_add(train.bytes()) > max_bytes {
+        if line.bytes.saturating_add(train.bytes()) > bounds.bytes || !line.has_time(direction, datagrams, bounds) {
             break;
         }
         let (sent, arrived) = one(session, datagrams, &train)?;
@@ -71,7 +84,7 @@ pub(super) fn find_line(
         let lost = 1.0 - (arrived.datagrams as f64 / sent.datagrams as f64).min(1.0);
         line.trains.push((Rate(out as u64), Rate(came as u64), lost));
         if came < SLOWER * out {
-            let median = line.median_of(Rate(came as u64), session, datagrams, &train)?;
+            let median = line.median_of(Rate(came as u64), session, datagrams, (&train, bounds))?;
             if median.0 as f64 >= SLOWER * out {
                 continue;
             }
@@ -94,21 +107,33 @@ impl Line {
         (self.arrived > 0).then(|| self.overtaken as f64 / self.arrived as f64)
     }
 
+    /// Whether another train fits in. Notes that it does not.
+    fn has_time(&mut self, direction: Direction, datagrams: &Datagrams, bounds: &Bounds) -> bool {
+        // It is announced, and the arrivals of one up are asked for.
+        let trips = if direction == Direction::Up { datagrams.patience } else { datagrams.patience / 2 };
+        let time = trips + datagrams.quiet() + Duration::from_secs_f64(SECONDS);
+        self.is_short |= Instant::now() + time > bounds.until;
+        !self.is_short && !bounds.stop.load(Relaxed)
+    }
+
     fn note_sent(&mut self, train: &Train, sent: &Trained) {
         self.bytes = self.bytes.saturating_add(sent.datagrams.saturating_mul(u64::from(train.size)));
         self.seconds += train.seconds;
     }
 
-    /// Returns the median of the rate `came` and of two more trains like `train`: a host that is busy reads late.
+    /// Returns the median of the rate `came` and of two more trains like `train`, if there is time for them: a host that is busy reads late.
     fn median_of(
         &mut self,
         came: Rate,
         session: &mut Session,
         datagrams: &Datagrams,
-        train: &Train,
+        (train, bounds): (&Train, &Bounds),
     ) -> io::Result<Rate> {
         let mut rates = vec![came];
         for again in 1..=2 {
+            if !self.has_time(train.direction, datagrams, bounds) {
+                break;
+            }
             let train = Train { number: train.number + 2 * MAX_TRAINS as u32 * again, ..train.clone() };
             let (sent, arrived) = one(session, datagrams, &train)?;
             self.note_sent(&train, &sent);
@@ -116,7 +141,7 @@ impl Line {
             rates.push(Rate(rate_of(arrived.half_bytes, arrived.half_micros, per_byte) as u64));
         }
         rates.sort_unstable();
-        Ok(rates[1])
+        Ok(rates[rates.len() / 2])
     }
 }
 
@@ -138,7 +163,7 @@ fn one(session: &mut Session, datagrams: &Datagrams, train: &Train) -> io::Resul
             let (sent, time) = send_train(&datagrams.socket, datagrams.to, datagrams.nonce, train)?;
             let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
             let sent = Trained { number: train.number, datagrams: sent, micros, ..Trained::default() };
-            let arrived = session.arrived(train.number, sent.datagrams, datagrams.patience / 2)?;
+            let arrived = session.arrived(train.number, sent.datagrams, datagrams.quiet())?;
             io::Result::Ok((sent, arrived))
         }
         Direction::Down => datagrams.count(train, || session.train_down(train)),
