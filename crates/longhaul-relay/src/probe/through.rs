@@ -110,13 +110,11 @@ impl Measurement {
         let addresses = {
             let (this, name) = (self.clone(), to[hop].clone());
             let (patience, counters) = (*connect_timeout, self.tunnel.counters.clone());
-            let asked = async move { this.relay.tunnels.names.addresses(&name, patience, &counters).await };
-            self.runtime.spawn(asked).await.map_err(|err| err.to_string())?
+            self.in_relay(async move { this.relay.tunnels.names.addresses(&name, patience, &counters).await }).await?
         };
         let mut failed = format!("{} has no address", to[hop]);
         for address in addresses.map_err(|why| format!("{}: {why}", to[hop]))? {
-            let dialling = self.clone().dial(address, begin.connect.clone());
-            match self.runtime.spawn(dialling).await.map_err(|err| err.to_string())? {
+            match self.in_relay(self.clone().dial(address, begin.connect.clone())).await? {
                 Ok(socket) => {
                     let here = SockRef::from(&socket).local_addr().ok().and_then(|here| here.as_socket());
                     let here = here.ok_or("the connection has no address")?.ip();
@@ -127,6 +125,15 @@ impl Measurement {
             }
         }
         Err(failed)
+    }
+
+    /// Runs `task` in the runtime of the relay. Dropping the future ends the task: it holds this measurement, which would keep the next one
+    /// out.
+    async fn in_relay<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(task, &self.runtime);
+        let ended = tasks.join_next().await.ok_or("the relay has ended")?;
+        ended.map_err(|err| err.to_string())
     }
 
     /// Makes further connections, all at once.

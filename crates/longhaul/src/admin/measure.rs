@@ -60,6 +60,19 @@ async fn serve(upgrade: OnUpgrade, measurement: Arc<Measurement>) {
     let _ = timeout(BEGIN_TIME, talk.tell(&Tell::Ended(why), &[])).await;
 }
 
+/// Returns the answer to `asked`, and the sockets that go with it.
+///
+/// # Errors
+/// It cannot be done. The text says why.
+async fn answer(measurement: &Arc<Measurement>, asked: Ask) -> Result<(Tell, Vec<Socket>), String> {
+    match asked {
+        Ask::Begin(begin) => measurement.begin(&begin).await.map(|(begun, sockets)| (Tell::Begun(begun), sockets)),
+        Ask::Connect(connect) => measurement.connect(&connect).await.map(|sockets| (Tell::Connected, sockets)),
+        Ask::Datagrams => measurement.datagrams().map(|sockets| (Tell::Connected, sockets)),
+        Ask::Prove(nonce, challenge) => Ok((Tell::Proof(measurement.prove(&nonce, &challenge)), Vec::new())),
+    }
+}
+
 /// The connection to the program.
 struct Talk {
     stream: UnixStream,
@@ -72,15 +85,12 @@ impl Talk {
         loop {
             let asked = timeout(patience, self.hear()).await??;
             patience = MAX_TIME;
-            let told = match asked {
-                Ask::Begin(begin) => {
-                    measurement.begin(&begin).await.map(|(begun, sockets)| (Tell::Begun(begun), sockets))
-                }
-                Ask::Connect(connect) => measurement.connect(&connect).await.map(|sockets| (Tell::Connected, sockets)),
-                Ask::Datagrams => measurement.datagrams().map(|sockets| (Tell::Connected, sockets)),
-                Ask::Prove(nonce, challenge) => Ok((Tell::Proof(measurement.prove(&nonce, &challenge)), Vec::new())),
+            // A program that goes away meanwhile keeps nobody out until the dials have failed. Dropping a dial ends it, and dropping the
+            // other arm loses no byte.
+            let (told, sockets) = tokio::select! {
+                told = answer(measurement, asked) => told.unwrap_or_else(|why| (Tell::Failed(why), Vec::new())),
+                gone = self.gone() => return Err(gone),
             };
-            let (told, sockets) = told.unwrap_or_else(|why| (Tell::Failed(why), Vec::new()));
             self.tell(&told, &sockets).await?;
         }
     }
@@ -92,18 +102,33 @@ impl Talk {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
                 return Ok(serde_json::from_slice(&line)?);
             }
-            if self.unread.len() > MAX_LINE {
-                return Err(ErrorKind::InvalidData.into());
-            }
-            self.stream.readable().await?;
-            let mut bytes = [0; 4096];
-            match self.stream.try_read(&mut bytes) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(got) => self.unread.extend_from_slice(&bytes[..got]),
-                Err(err) if err.kind() == ErrorKind::WouldBlock => {}
-                Err(err) => return Err(err),
+            self.fill().await?;
+        }
+    }
+
+    /// Waits until the program has gone. Returns how.
+    async fn gone(&mut self) -> io::Error {
+        loop {
+            if let Err(gone) = self.fill().await {
+                return gone;
             }
         }
+    }
+
+    /// Waits for bytes of the program, and reads them.
+    async fn fill(&mut self) -> io::Result<()> {
+        if self.unread.len() > MAX_LINE {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        self.stream.readable().await?;
+        let mut bytes = [0; 4096];
+        match self.stream.try_read(&mut bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(got) => self.unread.extend_from_slice(&bytes[..got]),
+            Err(err) if err.kind() == ErrorKind::WouldBlock => {}
+            Err(err) => return Err(err),
+        }
+        Ok(())
     }
 
     /// Sends `told`, with `sockets`.

@@ -5,8 +5,9 @@ use super::measure::{begun, document, ended, key, name, refused, stderr};
 use crate::harness::*;
 use crate::probe::verified::final_host;
 use serde_json::Value;
+use std::fs;
 use std::io::BufReader;
-use std::process::{Child, ChildStderr, Command, Output};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 
 const PROBE: &str = "[probe]\nmeasure_from = [\"127.0.0.0/8\"]\n";
@@ -218,6 +219,40 @@ fn a_second_measurement_is_refused_by_name_and_a_reload_ends_the_first() {
     let (second, its_stderr) = measuring(&near, "1Mbit/s");
     near.kill();
     assert_eq!(why_ended(second, its_stderr), "the daemon has ended");
+}
+
+/// Whether a connection to `port` of 127.0.0.1 waits for the answer to its SYN (TCP_SYN_SENT in proc_net_tcp(5)).
+fn is_dialled(port: u16) -> bool {
+    fs::read_to_string("/proc/net/tcp").unwrap().contains(&format!("0100007F:{port:04X} 02"))
+}
+
+#[test]
+fn a_program_that_goes_away_during_a_dial_keeps_nobody_out() {
+    let silent = Silent::new();
+    let (address, port) = (silent.address(), silent.address().port());
+    let near = Watched::start_to(&[address], "connect_timeout = \"10min\"");
+    let begin = || {
+        let mut measuring = path(&near, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let has_begun = wait_for("it is dialled, or refused", || match is_dialled(port) {
+            true => Ok(true),
+            false => measuring.try_wait().unwrap().map(|_| false).ok_or("neither"),
+        });
+        if has_begun { Ok(measuring) } else { Err(refused(&measuring.wait_with_output().unwrap())) }
+    };
+    let first = begin().unwrap();
+    let said = refused(&measured(&near, &[]));
+    assert!(said.contains("another `longhaul path` measures through tunnel `one`"), "{said}");
+    Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
+    assert!(refused(&first.wait_with_output().unwrap()).contains("interrupted"));
+    wait_until("the dial has ended", || !is_dialled(port));
+
+    // The daemon forgets the measurement a moment after the dial.
+    let second = wait_for("a second one", begin);
+    near.reload("connect_timeout = \"9min\"");
+    let said = refused(&second.wait_with_output().unwrap());
+    assert!(said.contains("a reload has changed tunnel `one`"), "{said}");
+    wait_until("the dial has ended", || !is_dialled(port));
+    drop(Running(wait_for("a third one", begin)));
 }
 
 #[test]
