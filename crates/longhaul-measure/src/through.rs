@@ -42,7 +42,7 @@ pub struct Connect {
     pub count: u32,
     /// Largest segment in bytes. `None`: that of the tunnel.
     pub mss: Option<u32>,
-    /// The first bytes on each, as hexadecimal digits: its preface, which the far relay expects at once.
+    /// The first bytes on each, as hexadecimal digits: its preface, which comes with the end of the handshake.
     pub first: String,
 }
 

@@ -1,11 +1,14 @@
 //! Where the connections of a measurement come from: this host makes them, or the daemon of a near relay does, as for its tunnel's flows.
 
 use longhaul_core::text::printable;
+use longhaul_core::wire::measure::{MESSAGES, Preface};
+use longhaul_core::wire::probe::{LENGTH, Nonce};
 use longhaul_measure::answer::{congestion_controls, hex};
 use longhaul_measure::datagram;
 use longhaul_measure::message::Buffers;
+use longhaul_measure::random;
 use longhaul_measure::through::{Ask, Begin, Begun, Connect, Tell};
-use longhaul_sys::{poll, unix};
+use longhaul_sys::{poll, sockopt, unix};
 use longhaul_units::Rate;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Write};
@@ -34,6 +37,8 @@ pub(super) struct Through {
     /// The terms of the measurement.
     pub(super) begun: Begun,
     address: SocketAddr,
+    /// Nonce of the session that the first connection begins.
+    nonce: Nonce,
     /// Only the thread of the measurement's course asks. The others of a run do not.
     control: Mutex<Control>,
     stop: Arc<AtomicBool>,
@@ -46,7 +51,7 @@ struct Control {
     unread: Vec<u8>,
     /// Sockets that have come.
     sockets: Vec<OwnedFd>,
-    /// The first connection to the far relay, until it is used.
+    /// The first connection to the far relay, until it is used. Its preface was sent.
     first: Option<TcpStream>,
     /// Why the daemon has ended the measurement.
     ended: Option<String>,
@@ -58,6 +63,23 @@ impl Dialer {
         match self {
             Dialer::Direct(address) => *address,
             Dialer::Tunnel(through) => through.address,
+        }
+    }
+
+    /// Makes the control connection of a session, and sends its preface. Returns the connection, and the nonce of the session.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub(super) fn begin(&self) -> io::Result<(TcpStream, Nonce)> {
+        match self {
+            Dialer::Direct(address) => {
+                let nonce = random()?;
+                Ok((connect(*address, Some(CONTROL_MSS), &opening(nonce))?, nonce))
+            }
+            Dialer::Tunnel(through) => {
+                let first = through.control().first.take();
+                Ok((first.ok_or_else(|| io::Error::other("the session has begun before"))?, through.nonce))
+            }
         }
     }
 
@@ -155,16 +177,19 @@ impl Through {
         limit: Option<Rate>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Through, String> {
+        let nonce = random().map_err(|err| err.to_string())?;
         let mut control = Control { stream, unread: Vec::new(), sockets: Vec::new(), first: None, ended: None };
-        let connect = Connect { count: 1, mss: Some(CONTROL_MSS), first: String::new() };
+        // The daemon sends the preface, because this process may be too late for it: the far relay dials its final host at once, and passes
+        // on what it says.
+        let connect = Connect { count: 1, mss: Some(CONTROL_MSS), first: hex(&opening(nonce)) };
         let begin = Ask::Begin(Begin { connect, limit: limit.map(|limit| limit.0) });
         let begun = match control.ask(&begin, stop).map_err(|err| err.to_string())? {
             Tell::Begun(begun) => begun,
             other => return Err(no_answer(&other).to_string()),
         };
         let address = begun.address.parse().map_err(|_| "the daemon tells no address of the far relay")?;
-        control.first = control.sockets.pop().map(TcpStream::from);
-        Ok(Through { tunnel: tunnel.into(), begun, address, control: Mutex::new(control), stop: stop.clone() })
+        control.first = control.sockets.pop().map(prepared).transpose().map_err(|err| err.to_string())?;
+        Ok(Through { tunnel: tunnel.into(), begun, address, nonce, control: Mutex::new(control), stop: stop.clone() })
     }
 
     /// Returns what the reader of the result has to know.
@@ -176,19 +201,8 @@ impl Through {
     }
 
     fn connect(&self, count: u32, mss: Option<u32>, first: &[u8]) -> io::Result<Vec<TcpStream>> {
-        if mss == Some(CONTROL_MSS) && count == 1 {
-            if let Some(mut stream) = self.control().first.take() {
-                stream.write_all(first)?;
-                return Ok(vec![stream]);
-            }
-        }
         let sockets = self.sockets(&Ask::Connect(Connect { count, mss, first: hex(first) }), count)?;
-        let streams: Vec<TcpStream> = sockets.into_iter().map(TcpStream::from).collect();
-        for stream in &streams {
-            stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
-        }
-        Ok(streams)
+        sockets.into_iter().map(prepared).collect()
     }
 
     /// Asks for `count` sockets.
@@ -278,10 +292,27 @@ fn shown(why: &str) -> String {
     printable(why).take(500).collect()
 }
 
+/// Returns the connection `socket` of the daemon as this process uses it.
+fn prepared(socket: OwnedFd) -> io::Result<TcpStream> {
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+/// Returns the preface of a session's control connection.
+fn opening(nonce: Nonce) -> [u8; LENGTH] {
+    Preface { messages: MESSAGES, run: None, nonce }.bytes()
+}
+
 fn connect(address: SocketAddr, mss: Option<u32>, first: &[u8]) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if let Some(mss) = mss {
         socket.set_tcp_mss(mss)?;
+    }
+    if !first.is_empty() {
+        // They are there when a relay accepts the connection: it dials at once, and a final host may speak and end before they come.
+        sockopt::set_first_bytes_in_handshake(socket.as_fd()).map_err(io::Error::other)?;
     }
     socket.connect_timeout(&address.into(), CONNECT_TIME)?;
     socket.set_tcp_nodelay(true)?;

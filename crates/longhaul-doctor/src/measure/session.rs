@@ -1,7 +1,7 @@
 //! The client's side of a measuring session (docs/protocol.md).
 
-use super::dialer::{CONTROL_MSS, Dialer};
-use longhaul_core::text::printable;
+use super::dialer::Dialer;
+use longhaul_core::text::{is_printable, printable};
 use longhaul_core::wire::answer::{Frame, Frames};
 use longhaul_core::wire::measure::{GREETING, MESSAGES, Preface};
 use longhaul_core::wire::probe;
@@ -114,9 +114,7 @@ impl Session {
     /// There is none.
     pub(super) fn open(dialer: &Arc<Dialer>, key: Option<&Key>, stop: &Arc<AtomicBool>) -> Result<Session, NoSession> {
         let (address, began) = (dialer.address(), Instant::now());
-        let nonce = random().map_err(|err| NoSession::Unreachable(err.to_string()))?;
-        let preface = Preface { messages: MESSAGES, run: None, nonce };
-        let stream = dialer.connect(Some(CONTROL_MSS), &preface.bytes()).map_err(|err| match err.kind() {
+        let (stream, nonce) = dialer.begin().map_err(|err| match err.kind() {
             // It was accepted first.
             ErrorKind::ConnectionReset => {
                 NoSession::OneSided { why: who_answers(dialer, &err, &[], stop), connect: began.elapsed() }
@@ -400,13 +398,20 @@ fn remedy(here: IpAddr) -> String {
 /// Says who answers at the other end of `dialer` if it is no answerer: what it `said`, or whether it is an older longhaul.
 fn who_answers(dialer: &Dialer, err: &io::Error, said: &[u8], stop: &AtomicBool) -> String {
     let address = dialer.address();
-    let line = String::from_utf8_lossy(said);
-    let line = shown(line.lines().next().unwrap_or_default().trim());
-    if line.starts_with("SSH-") {
-        return format!("an SSH server answers at {address} ({line}), and no longhaul");
+    if said.starts_with(b"SSH-") {
+        return format!("an SSH server answers at {address} ({}), and no longhaul", first_line(said));
     }
-    if !line.is_empty() {
-        return format!("another server answers at {address} ({line}), and no longhaul");
+    if !said.is_empty() {
+        let what = first_line(said);
+        // Behind a box that answers handshakes itself, the first bytes are late at the far relay. It has passed on this end then.
+        let may_be_behind = dialer.through().is_some() && err.kind() == ErrorKind::UnexpectedEof;
+        return match may_be_behind {
+            true => format!(
+                "a server at {address} sends {what}, and ends the connection: no longhaul is there, or the server behind the far \
+                 longhaul's tunnel was faster than it; measure when that server has no other client, or to a `longhaul responder` there"
+            ),
+            false => format!("another server answers at {address} (it sends {what}), and no longhaul"),
+        };
     }
     if stop.load(Relaxed) {
         return "interrupted".into();
@@ -422,6 +427,21 @@ fn who_answers(dialer: &Dialer, err: &io::Error, said: &[u8], stop: &AtomicBool)
                  this host"
             ),
         },
+    }
+}
+
+/// Returns the first line of what a server has `said`, in words if it is no text.
+fn first_line(said: &[u8]) -> String {
+    let line = said.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    match std::str::from_utf8(line) {
+        Ok("") => "an empty line".into(),
+        Ok(text) if text.chars().all(is_printable) => shown(text),
+        _ => {
+            let bytes = &said[..said.len().min(8)];
+            let more = if bytes.len() < said.len() { ", and more" } else { "" };
+            let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("bytes that are no text: {} in hexadecimal{more}", digits.join(" "))
+        }
     }
 }
 

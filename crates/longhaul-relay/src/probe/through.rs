@@ -6,7 +6,6 @@
 
 use crate::leg::closing::linger_off;
 use crate::leg::setup;
-use crate::leg::stream::Stream;
 use crate::reach::connect;
 use crate::reach::host_answer;
 use crate::reach::proxy_out::Header;
@@ -15,10 +14,10 @@ use crate::state::served_tunnel::ServedTunnel;
 use crate::state::shared::Relay;
 use longhaul_config::options::{Leg, key};
 use longhaul_config::{Tunnel, suggest};
+use longhaul_core::wire::probe::LENGTH;
 use longhaul_measure::answer::{congestion_controls, hex, unhex};
 use longhaul_measure::message::{Buffers, MAX_CONNECTIONS};
 use longhaul_measure::through::{Begin, Begun, Connect};
-use longhaul_sys::splice;
 use longhaul_units::Rate;
 use socket2::SockRef;
 use std::net::{IpAddr, SocketAddr};
@@ -201,10 +200,16 @@ impl Measurement {
     async fn dial(self: Arc<Self>, address: SocketAddr, connect: Connect) -> Result<Socket, String> {
         let spare = self.tunnel.spare().ok_or(NO_DESCRIPTOR)?;
         let tunnel = with_mss(&self.tunnel.settings, connect.mss)?;
-        let (stream, _) = connect::begin(&self.relay, &tunnel, address, &[]).map_err(|err| err.to_string())?;
+        let first = first_bytes(&connect.first)?;
+        // A final host that speaks and ends at once would be faster than a preface that comes later: then the far relay has passed its
+        // FIN, and cannot answer any more.
+        let begun = match first.is_empty() {
+            false => connect::begin_to_speak(&self.relay, &tunnel, address),
+            true => connect::begin(&self.relay, &tunnel, address, &[]).map(|(stream, _)| stream),
+        };
+        let stream = begun.map_err(|err| err.to_string())?;
         connect::finish(&self.relay, &stream, address, tunnel.connect_timeout).await.map_err(|err| err.to_string())?;
-        Header::own(&tunnel).send_rest(&stream, 0)?;
-        send_first(&stream, &connect.first)?;
+        Header::own(&tunnel).and(&first).send_rest(&stream, 0)?;
         setup::settle_congestion(&tunnel, Leg::Dial, &stream);
         linger_off(&stream);
         Ok(Socket { socket: stream.into_socket().into(), _spare: spare })
@@ -285,21 +290,13 @@ fn with_mss(tunnel: &Tunnel, mss: Option<u32>) -> Result<Tunnel, String> {
     Ok(tunnel)
 }
 
-/// Sends the bytes that are written as the hexadecimal digits `first`.
-fn send_first(stream: &Stream, first: &str) -> Result<(), String> {
+/// Returns the bytes that are written as the hexadecimal digits `first`: a preface, or none.
+fn first_bytes(first: &str) -> Result<Vec<u8>, String> {
     if first.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let bytes: [u8; longhaul_core::wire::probe::LENGTH] = unhex(first).ok_or("the first bytes are no preface")?;
-    match splice::send(stream, &bytes) {
-        Ok(sent) if sent == bytes.len() => Ok(()),
-        Ok(_) => Err("there is no room for the preface".into()),
-        // The peer has ended the connection. What it said before is still there.
-        Err(err) if matches!(err.kind(), std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe) => {
-            Ok(())
-        }
-        Err(err) => Err(format!("send: {err}")),
-    }
+    let bytes: [u8; LENGTH] = unhex(first).ok_or("the first bytes are no preface")?;
+    Ok(bytes.into())
 }
 
 const NOT_BEGUN: &str = "the measurement has not begun";

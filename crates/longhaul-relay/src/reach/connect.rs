@@ -7,6 +7,7 @@ use crate::lock::lock;
 use crate::reach::fast_open;
 use crate::state::shared::Relay;
 use longhaul_config::Tunnel;
+use longhaul_sys::sockopt;
 use longhaul_units::show_duration;
 use socket2::{SockAddr, SockRef, Socket};
 use std::fmt;
@@ -76,6 +77,22 @@ pub(crate) fn begin(
     address: SocketAddr,
     first_bytes: &[u8],
 ) -> Result<(Stream, usize), Failure> {
+    start(open(relay, tunnel, address)?, address, first_bytes)
+}
+
+/// Like [`begin`], for a connection whose first bytes this relay itself sends as soon as it is made. They come with the end of the
+/// handshake, so the peer has them when it accepts the connection.
+///
+/// # Errors
+/// As [`begin`].
+pub(crate) fn begin_to_speak(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Result<Stream, Failure> {
+    let socket = open(relay, tunnel, address)?;
+    sockopt::set_first_bytes_in_handshake(socket.as_fd()).map_err(Failure::here)?;
+    start(socket, address, &[]).map(|(stream, _)| stream)
+}
+
+/// Opens a socket for a connection to `address`.
+fn open(relay: &Relay, tunnel: &Tunnel, address: SocketAddr) -> Result<Socket, Failure> {
     let back = relay.tunnels.leads_back(tunnel, address);
     if back.map_err(|err| Failure::here(format!("cannot tell whether this leads back: {err}")))? {
         let text = "this leads back to the tunnel's own listener: every flow would dial itself";
@@ -85,6 +102,11 @@ pub(crate) fn begin(
     if let Some(source) = tunnel.source {
         bind(&socket, source, address)?;
     }
+    Ok(socket)
+}
+
+/// Begins to connect `socket`.
+fn start(socket: Socket, address: SocketAddr, first_bytes: &[u8]) -> Result<(Stream, usize), Failure> {
     let early = send_syn(&socket, &address.into(), first_bytes).map_err(|err| Failure::connect(&err))?;
     // Only after connect(2), because epoll(7) reports EPOLLHUP on a socket that is not connecting.
     let stream = Stream::new(socket).map_err(|err| Failure::here(failed("epoll_ctl(EPOLL_CTL_ADD)", &err)))?;

@@ -24,6 +24,12 @@ impl Header {
         Header(tunnel.proxy_out.map_or(Vec::new(), proxy_header::write_own))
     }
 
+    /// Returns this header with `bytes` behind it, which one call sends with it.
+    pub(crate) fn and(mut self, bytes: &[u8]) -> Header {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
     /// Returns the bytes that connect may send in the SYN: the header, and the client's `first_bytes` after it. Without
     /// fast open the header is not among them.
     pub(super) fn before(&self, mut first_bytes: Vec<u8>, tunnel: &Tunnel) -> Vec<u8> {

@@ -244,6 +244,16 @@ pub fn set_do_not_fragment(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     IP_MTU_DISCOVER.set(fd, if on { libc::IP_PMTUDISC_PROBE } else { libc::IP_PMTUDISC_DONT } as u64)
 }
 
+/// Lets the last packet of the handshake that connect(2) begins wait for the first bytes, up to 200 ms, so that both arrive as one packet
+/// (tcp(7) TCP_QUICKACK off; net/ipv4/tcp_input.c, `tcp_rcv_synsent_state_process`). The kernel takes the option back at the end of the
+/// handshake.
+///
+/// # Errors
+/// The descriptor is no TCP socket.
+pub fn set_first_bytes_in_handshake(fd: BorrowedFd<'_>) -> Result<()> {
+    QUICKACK.set_switch(fd, false)
+}
+
 /// Makes poll(2) and epoll(7) report a socket readable only when `bytes` are there (socket(7) SO_RCVLOWAT). They report
 /// its end and its errors at once.
 ///
@@ -305,6 +315,7 @@ const DSCP_MAX: u64 = 63;
 
 const CONGESTION: Opt = Opt::tcp(libc::TCP_CONGESTION, "TCP_CONGESTION");
 const KEEPIDLE: Opt = Opt::tcp(libc::TCP_KEEPIDLE, "TCP_KEEPIDLE");
+const QUICKACK: Opt = Opt::tcp(libc::TCP_QUICKACK, "TCP_QUICKACK");
 const USER_TIMEOUT: Opt = Opt::tcp(libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT");
 /// Number in linux/tcp.h. The libc crate does not have it.
 const RTO_MAX: Opt = Opt::tcp(44, "TCP_RTO_MAX_MS");

@@ -4,9 +4,11 @@
 use super::measure::{begun, document, ended, key, name, refused, stderr};
 use crate::harness::*;
 use crate::probe::verified::final_host;
+use longhaul_core::wire::probe::{LENGTH, MAGIC};
 use serde_json::Value;
 use std::fs;
-use std::io::BufReader;
+use std::io::{BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 
@@ -60,6 +62,46 @@ fn a_tunnel_is_measured_between_its_relays() {
     assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.9:"), "{line}");
     near.daemon.relay.wait_log("the measurement through the tunnel has ended");
     assert_eq!(document(&measured(&near, &["--rfc6349"]))["complete"], true, "again");
+}
+
+/// As a server that is busy with another client: it sends a byte that is no text, and ends.
+fn curt_host() -> SocketAddr {
+    let server = server();
+    let address = server.local_addr().unwrap();
+    let say_no = |mut client: TcpStream| drop(client.write_all(b"\xff"));
+    thread::spawn(move || server.incoming().for_each(|client| client.map(say_no).unwrap_or_default()));
+    address
+}
+
+#[test]
+fn a_final_host_that_speaks_and_ends_at_once_does_not_hide_the_far_relay() {
+    for (accepts, sends) in [("", ""), ("proxy_in = \"any\"\nallow = [\"127.0.0.1\"]", "proxy_out = \"v2\"")] {
+        let far = Setup { to: vec![curt_host().to_string()], listen: "", head: PROBE, keys: accepts }.start();
+        let near = near(&far, sends);
+        let found = document(&measured(&near, &[]));
+        assert_eq!(found["complete"], true, "{found}");
+    }
+}
+
+/// So no final host is faster, however busy the near host is.
+#[test]
+fn the_preface_comes_with_the_end_of_the_handshake() {
+    for (keys, header) in [("", 0), ("proxy_out = \"v2\"\n", 16)] {
+        let far = server();
+        let near = Watched::start_to(&[far.local_addr().unwrap()], &format!("{keys}verify_hops = 0"));
+        let measuring = path(&near, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut client = accept(&far);
+        client.set_nonblocking(true).unwrap();
+        let mut bytes = [0; 256];
+        let got = client.read(&mut bytes).expect("the preface is there");
+        assert_eq!((got - header, &bytes[header..][..MAGIC.len()]), (LENGTH, &MAGIC[..]));
+        client.write_all(b"\xff\xfe").unwrap();
+        drop(client);
+        let found = document(&measuring.wait_with_output().unwrap());
+        let said = found["notes"][0].as_str().unwrap();
+        assert!(said.contains("sends bytes that are no text: ff fe in hexadecimal, and ends"), "{said}");
+        assert!(said.contains("or the server behind the far longhaul's tunnel was faster"), "{said}");
+    }
 }
 
 #[test]
