@@ -80,6 +80,8 @@ pub struct Begun {
     pub congestion: Vec<String>,
     /// Its largest buffers.
     pub buffers: Buffers,
+    /// Time in ms after which it gives up a connection. 0: not known.
+    pub connect_ms: u64,
     /// Notes for the reader of the result: how the connections differ from those of flows, and why there is no limit.
     pub notes: Vec<String>,
 }

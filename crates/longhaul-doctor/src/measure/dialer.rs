@@ -53,6 +53,8 @@ struct Control {
     sockets: Vec<OwnedFd>,
     /// The first connection to the far relay, until it is used. Its preface was sent.
     first: Option<TcpStream>,
+    /// Time for an answer.
+    patience: Duration,
     /// Why the daemon has ended the measurement.
     ended: Option<String>,
 }
@@ -178,7 +180,14 @@ impl Through {
         stop: &Arc<AtomicBool>,
     ) -> Result<Through, String> {
         let nonce = random().map_err(|err| err.to_string())?;
-        let mut control = Control { stream, unread: Vec::new(), sockets: Vec::new(), first: None, ended: None };
+        let mut control = Control {
+            stream,
+            unread: Vec::new(),
+            sockets: Vec::new(),
+            first: None,
+            patience: ANSWER_TIME,
+            ended: None,
+        };
         // The daemon sends the preface, because this process may be too late for it: the far relay dials its final host at once, and passes
         // on what it says.
         let connect = Connect { count: 1, mss: Some(CONTROL_MSS), first: hex(&opening(nonce)) };
@@ -189,6 +198,10 @@ impl Through {
         };
         let address = begun.address.parse().map_err(|_| "the daemon tells no address of the far relay")?;
         control.first = control.sockets.pop().map(prepared).transpose().map_err(|err| err.to_string())?;
+        if begun.connect_ms > 0 {
+            // It has one next hop from now on, and dials all connections at once.
+            control.patience = Duration::from_millis(begun.connect_ms).min(MAX_CONNECT_TIME) + SPARE_TIME;
+        }
         Ok(Through { tunnel: tunnel.into(), begun, address, nonce, control: Mutex::new(control), stop: stop.clone() })
     }
 
@@ -229,7 +242,7 @@ impl Control {
         let mut line = serde_json::to_vec(ask)?;
         line.push(b'\n');
         self.stream.write_all(&line)?;
-        let deadline = Instant::now() + ANSWER_TIME;
+        let deadline = Instant::now() + self.patience;
         loop {
             if let Some(told) = self.read(TICK)? {
                 return Ok(told);
@@ -326,8 +339,12 @@ fn connect(address: SocketAddr, mss: Option<u32>, first: &[u8]) -> io::Result<Tc
 /// MSS of the control connection: each path carries so much (RFC 9293, 3.7.1).
 pub(super) const CONTROL_MSS: u32 = 536;
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-/// Time for an answer of the daemon: some times that in which it gives up a dial.
+/// Time for the first answer of the daemon: some times that in which it gives up a dial.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// Time for a later one, beside that in which it gives up a dial.
+const SPARE_TIME: Duration = Duration::from_secs(5);
+/// The most that it may take for a dial.
+const MAX_CONNECT_TIME: Duration = Duration::from_secs(3600);
 const TICK: Duration = Duration::from_millis(100);
 /// Length of a daemon's line at most.
 const MAX_LINE: usize = 64 << 10;

@@ -245,6 +245,7 @@ impl Measurement {
             limit_from: from,
             congestion: congestion_controls(),
             buffers: Buffers::here(),
+            connect_ms: tunnel.connect_timeout.as_millis() as u64,
             notes,
         }
     }

@@ -298,6 +298,16 @@ fn a_program_that_goes_away_during_a_dial_keeps_nobody_out() {
 }
 
 #[test]
+fn a_daemon_that_hangs_is_noticed_by_the_time_of_a_dial() {
+    let far = far(PROBE, "");
+    let near = near(&far, "connect_timeout = \"100ms\"");
+    let (measuring, its_stderr) = measuring(&near, "1Mbit/s");
+    near.daemon.relay.stop();
+    assert_eq!(why_ended(measuring, its_stderr), "the daemon does not answer; it hangs or is stopped");
+    near.daemon.relay.signal("CONT");
+}
+
+#[test]
 fn a_removed_tunnel_ends_its_measurement() {
     let far = far(PROBE, "");
     let near = near(&far, "");
