@@ -521,8 +521,7 @@ pub(super) fn chosen_mss(dialer: &Dialer) -> Option<u32> {
 }
 
 /// Words for a program that does not answer although its host does.
-const SILENT: &str =
-    "no answer in time, but the far host acknowledges: its longhaul hangs; look at its log, and start it again";
+const SILENT: &str = "the far longhaul hangs: its host acknowledges, and it does not answer";
 /// Time beyond these after which the far end is too slow, and the round trips that the steps before the first run take.
 const LATE: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: u32 = 100;

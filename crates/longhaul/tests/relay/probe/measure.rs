@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Instant;
 use tempfile::TempDir;
 
 /// A `longhaul responder` on a port of its own.
