@@ -124,7 +124,7 @@ const REMEDIES: &[Remedy] = &[
         kind: Kind::Cap,
         end: End::Sender,
         effects: &[],
-        first: "Measure again without --limit, or with a higher cap in the file if a note names one: that limit says nothing of the path.",
+        first: "Measure again without --limit, or raise the cap in the near relay's file, if a note names one: that limit says nothing of the path.",
         relays: "",
     },
     Remedy {

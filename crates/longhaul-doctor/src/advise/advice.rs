@@ -280,7 +280,9 @@ impl Advice {
             return doubt;
         }
         match () {
-            () if near(hosts) => "No relay is needed: the hosts as they are reach what relays would give.".into(),
+            () if near(hosts) || near(present) => {
+                "No relay is needed: the hosts as they are reach what relays would give.".into()
+            }
             () if near(tuned) => format!(
                 "No relay is needed if both hosts can be tuned: they reach what relays give. A relay gives {:.1} times the \
                  present rate without a change on the hosts{or_more}.",

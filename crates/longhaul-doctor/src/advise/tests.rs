@@ -294,7 +294,7 @@ fn a_measured_path_is_filled_in_by_flags() {
     assert_eq!([&up["path"]["rate_mbps"], &up["path"]["loss"], &up["path"]["rtt_ms"]], [1000.0, 0.0001, 63.0]);
     assert_eq!([&up["path"]["mtu"], &up["bdp_bytes"]], [1400, 7_875_000]);
     assert!(up["hosts"]["window_from"].as_str().unwrap().contains("default of Linux"));
-    assert!(refused(&with("--direction down")).contains("--rate is not known to"));
+    assert!(refused(&with("--direction down")).contains("does not have it: --rate is missing; add --rate 1Gbit/s"));
     let down = document(&with("--direction down --rate 200Mbit/s --os ibmi"));
     assert_eq!([&down["path"]["rate_mbps"], &down["path"]["loss"]], [200.0, 0.0]);
     assert!(refused("--rtt 63ms --rate 1Gbit/s --window 1MiB --direction up").contains("--from"));

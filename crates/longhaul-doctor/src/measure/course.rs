@@ -166,7 +166,7 @@ impl<'a> Course<'a> {
         let count = self.measured.echoes.len();
         if count < ECHOES as usize {
             self.measured.notes.push(format!(
-                "the round trip is long: {count} small messages instead of {ECHOES} show the queues of others"
+                "the round trip is long, so {count} small messages were sent instead of {ECHOES}: the queues of others are less certain"
             ));
         }
         self.measured.kernel_rtt = self.session.kernel_rtt();
@@ -386,7 +386,8 @@ impl<'a> Course<'a> {
     /// Makes a run, if there are bytes and time for it, and keeps it.
     fn step(&mut self, step: Step) -> Result<(), Ended> {
         let until_end = self.schedule().until_end(self.taken());
-        if step.seconds.min(self.seconds_left).min(until_end) < self.schedule().least_run() {
+        let is_another = self.measured.first(step.direction).is_some();
+        if is_another && step.seconds.min(self.seconds_left).min(until_end) < self.schedule().least_run() {
             self.has_skipped = true;
             return self.check_stopped();
         }
@@ -472,7 +473,8 @@ impl<'a> Course<'a> {
     /// Returns the length of the first run of a direction in seconds.
     fn first_seconds(&self) -> f64 {
         let scaled = self.scaled(self.schedule().wanted_first_run());
-        if self.is_short { scaled.max(self.schedule().first_run()) } else { scaled }
+        // The trains may have taken some of the time that both directions share.
+        if self.is_short { scaled.max(self.schedule().first_run()).min(self.seconds / 2.0) } else { scaled }
     }
 
     /// Returns the length of a run that lifts a limit, in seconds.
@@ -507,7 +509,9 @@ fn left_out(line: &Line, direction: Direction) -> Option<String> {
     let way = direction.name();
     let what = match line.rate {
         _ if !line.is_short => return None,
-        Some(_) => format!("the rate of the line {way} is that of fewer than three trains of datagrams"),
+        Some(_) => format!(
+            "the rate of the line {way} was measured by fewer than three trains of datagrams, so it is less certain"
+        ),
         None => format!("the rate of the line {way} is not known by datagrams"),
     };
     Some(format!("{what}: the round trip is long, and no time was left; give more with --seconds"))

@@ -142,7 +142,7 @@ impl Lab {
         let is_near = direct <= FAR * measured && measured <= FAR * direct;
         (!is_near).then(|| {
             format!(
-                "One connection carries {} MB/s in the lab without relays, and {} MB/s on this path: the figures are of another path, or the                  lab does not have its limit.",
+                "One connection carries {} MB/s in the lab without relays, and {} MB/s on this path: the figures are of another path, or the lab does not have its limit.",
                 three(direct),
                 three(measured)
             )

@@ -355,10 +355,11 @@ impl Outcome {
         Rate((bytes.saturating_sub(before) as f64 * 8.0 / lasted.max(1e-3)) as u64)
     }
 
-    /// Whether the sender has sent all that the run was given.
+    /// Whether all that the run was given has arrived.
     fn is_out_of_bytes(&self) -> bool {
         let connections = u64::from(self.run.connections.max(1));
-        self.sender.bytes >= self.run.max_bytes / connections * connections
+        let arrived = self.series.last().map_or(0, |(_, bytes)| *bytes);
+        arrived >= self.run.max_bytes / connections * connections
     }
 
     /// Returns the share of the bytes that the first connection of the sender lost, after its start.

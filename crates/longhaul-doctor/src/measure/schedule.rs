@@ -80,8 +80,8 @@ impl Schedule {
     }
 }
 
-/// Time of the steps that send little, such as the datagrams. A measurement with the defaults takes a minute at most, and more only where
-/// the session dies.
+/// Time of the steps that send little, such as the datagrams. A measurement with the defaults takes a minute at most on
+/// round trips up to 600 ms, and more where the session dies.
 const BESIDE: Duration = Duration::from_secs(19);
 /// Round trip up to which that is enough for the path MTU, the first runs and some trains, and how often the rest of a longer one is added.
 const LONG_RTT: Duration = Duration::from_millis(600);

@@ -296,7 +296,13 @@ impl Session {
     /// Opens the connections of a run and carries its bulk.
     fn carry(&self, run: &Run, mss: Option<u32>, series: &mut Vec<(Duration, u64)>) -> io::Result<Ran> {
         let preface = Preface { messages: MESSAGES, run: Some(run.number), nonce: self.nonce };
-        let streams = self.dialer.connect_all(run.connections, mss, &preface.bytes())?;
+        let streams =
+            self.dialer.connect_all(run.connections, mss, &preface.bytes()).map_err(|err| match err.kind() {
+                ErrorKind::TimedOut => {
+                    io::Error::other("no answer to a connection of a run: a firewall may limit their number")
+                }
+                _ => err,
+            })?;
         for stream in &streams {
             self.prepare(stream, run)?;
         }

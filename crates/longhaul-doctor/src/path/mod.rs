@@ -104,7 +104,7 @@ impl PathFlags {
                 _ => ("--rate is", "--rate 1Gbit/s"),
             };
             return Err(match &self.from {
-                Some(file) => format!("{missing} not known to {}: add {flags}", file.display()),
+                Some(file) => format!("{} does not have it: {missing} missing; add {flags}", file.display()),
                 None => format!("{missing} missing: add {flags}, or name a measured path with --from FILE"),
             });
         };
