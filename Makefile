@@ -3,16 +3,12 @@
 
 CARGO ?= cargo
 PROGRAM ?= target/release/longhaul
-# These are installed together with docs/, because the documents there link to them.
-TOP_DOCUMENTS := README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT
-# Where gdb and Rust's backtraces look for the debug symbols of /usr/bin/longhaul.
-SYMBOLS := /usr/lib/debug/usr/bin/longhaul.debug
 # The recipes of install and uninstall do not quote DESTDIR.
 $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank or a percent sign))
 # The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-all lint texts fuzz bench deps install uninstall clean
+.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-packages test-all lint texts fuzz bench deps install uninstall deb rpm tarball clean
 
 help:            ## lists the targets (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -46,7 +42,7 @@ test-resets: build ## tests that each host learns of a reset within 15 s over a 
 	scripts/deps demo
 	target/release/longhaul lab run resets
 
-test-all:        ## runs all four, and writes the results to docs/tested.md
+test-all:        ## runs all five, and writes the results to docs/tested.md
 	scripts/test-all $(ARGS)
 
 lint:            ## checks formatting, clippy, rustdoc, scripts, units, links, the house rules
@@ -72,48 +68,26 @@ bench: build     ## measures everything in docs/benchmarks.md again (as root; `m
 deps:            ## installs the system packages of all targets
 	scripts/deps build demo test test-systemd test-kernels lint fuzz bench
 
-install:         ## installs into DESTDIR: the program, its debug symbols, man pages, units, sysctls, documents, a sample file
-	@test -x $(PROGRAM) || { echo "longhaul: nothing to install; first: make build" >&2; exit 1; }
-	install -D -m 755 $(PROGRAM) $(DESTDIR)/usr/bin/longhaul
-	# `cargo build --release` alone leaves the symbols in the program.
-	test ! -e $(PROGRAM).debug || install -D -m 644 $(PROGRAM).debug $(DESTDIR)$(SYMBOLS)
-	install -d $(DESTDIR)/usr/share/man/man1 $(DESTDIR)/usr/share/bash-completion/completions
-	umask 022 && $(PROGRAM) man --out $(DESTDIR)/usr/share/man/man1
-	umask 022 && $(PROGRAM) completions bash >$(DESTDIR)/usr/share/bash-completion/completions/longhaul
-	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/longhaul.service packaging/longhaul@.service
-	install -D -m 644 packaging/90-longhaul.conf $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf
-	install -D -m 644 packaging/longhaul-modules.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
-	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul packaging/longhaul.socket packaging/net-admin.conf
-	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/prometheus packaging/prometheus/scrape.yml packaging/prometheus/rules.yml
-	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/grafana packaging/grafana/longhaul.json
-	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/keepalived packaging/keepalived/keepalived.conf packaging/keepalived/longhaul.toml
-	install -D -m 644 -t $(DESTDIR)/usr/share/longhaul/haproxy packaging/haproxy/longhaul.cfg packaging/haproxy/longhaul.toml
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul $(TOP_DOCUMENTS)
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs docs/*.md docs/*.png
-	install -D -m 644 -t $(DESTDIR)/usr/share/doc/longhaul/docs/design docs/design/*.md
-	test -e $(DESTDIR)/etc/longhaul/longhaul.toml || \
-		install -D -m 644 packaging/longhaul.toml $(DESTDIR)/etc/longhaul/longhaul.toml
+install:         ## installs into DESTDIR the files of packaging/files: program, symbols, man pages, units, documents, a sample file
+	@scripts/stage install "$(DESTDIR)" "$(PROGRAM)"
 	@echo "To put it in force without a reboot, with round trip and rate of your path:"
 	@echo "sudo systemctl daemon-reload && sudo longhaul tune --rtt 63ms --rate 1Gbit/s"
 
 uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longhaul stays
 	@test ! -e $(DESTDIR)/var/lib/longhaul/tune.json || \
 		{ echo "longhaul: restore the sysctls first: sudo longhaul tune --rollback" >&2; exit 1; }
-	rm -f $(DESTDIR)/usr/bin/longhaul $(DESTDIR)$(SYMBOLS) $(DESTDIR)/usr/share/bash-completion/completions/longhaul
-	rm -f $(DESTDIR)/usr/share/man/man1/longhaul.1 $(DESTDIR)/usr/share/man/man1/longhaul-*.1
-	rm -f $(DESTDIR)/usr/lib/systemd/system/longhaul.service $(DESTDIR)/usr/lib/systemd/system/longhaul@.service
-	rm -f $(DESTDIR)/usr/lib/sysctl.d/90-longhaul.conf $(DESTDIR)/usr/lib/modules-load.d/longhaul.conf
-	rm -f $(DESTDIR)/usr/share/longhaul/longhaul.socket $(DESTDIR)/usr/share/longhaul/net-admin.conf
-	rm -f $(DESTDIR)/usr/share/longhaul/prometheus/scrape.yml $(DESTDIR)/usr/share/longhaul/prometheus/rules.yml
-	rm -f $(DESTDIR)/usr/share/longhaul/grafana/longhaul.json
-	rm -f $(DESTDIR)/usr/share/longhaul/keepalived/keepalived.conf $(DESTDIR)/usr/share/longhaul/keepalived/longhaul.toml
-	rm -f $(DESTDIR)/usr/share/longhaul/haproxy/longhaul.cfg $(DESTDIR)/usr/share/longhaul/haproxy/longhaul.toml
-	rm -f $(patsubst %,$(DESTDIR)/usr/share/doc/longhaul/%,$(TOP_DOCUMENTS) $(wildcard docs/*.md docs/*.png docs/design/*.md))
-	for folder in $(patsubst %,share/longhaul/%,prometheus grafana keepalived haproxy) share/longhaul \
-		share/doc/longhaul/docs/design share/doc/longhaul/docs share/doc/longhaul; do \
-		test ! -d $(DESTDIR)/usr/$$folder || rmdir --ignore-fail-on-non-empty $(DESTDIR)/usr/$$folder || exit 1; done
+	@scripts/stage remove "$(DESTDIR)" "$(PROGRAM)"
 	@echo "Kept: $(DESTDIR)/etc/longhaul. Units that run are not stopped:"
 	@echo "docs/install.md, \"Removing it\""
+
+deb rpm tarball: ## makes a package in target/package (`make deb ARCH=arm64`); the first time 15 minutes, then 8
+	scripts/deps package
+	scripts/package $(if $(ARCH),--arch $(ARCH)) $@
+
+test-packages:   ## installs, upgrades and removes the packages in roots of Debian 12 and 13 (as root; a quarter of an hour)
+	scripts/deps package test-packages
+	scripts/package deb rpm tarball
+	scripts/test-packages $(ARGS)
 
 clean:           ## removes everything that the other targets built
 	$(CARGO) clean
