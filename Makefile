@@ -3,19 +3,21 @@
 
 CARGO ?= cargo
 PROGRAM ?= target/release/longhaul
+# For `longhaul --version --verbose`.
+COMMIT = $(shell git describe --always --exclude='*' --abbrev=40 --dirty 2>/dev/null || echo unknown)
 # The recipes of install and uninstall do not quote DESTDIR.
 $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank or a percent sign))
 # The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-packages test-all lint texts fuzz bench deps install uninstall deb rpm tarball clean
+.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-packages test-all lint texts fuzz bench deps install uninstall deb rpm tarball release clean
 
 help:            ## lists the targets (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
 
 build:           ## builds the program: target/release/longhaul; its debug symbols are in longhaul.debug beside it
 	scripts/deps build
-	$(CARGO) build --release --locked --bin longhaul
+	LONGHAUL_COMMIT="$(COMMIT)" $(CARGO) build --release --locked --bin longhaul
 	scripts/split-symbols target/release/longhaul
 
 demo: build      ## copies between two old hosts, 63 ms apart: direct, socat, HAProxy, longhaul (`make demo ARGS="--rtt 100ms"`)
@@ -83,6 +85,10 @@ uninstall:       ## removes the files of `make install` from DESTDIR; /etc/longh
 deb rpm tarball: ## makes a package in target/package (`make deb ARCH=arm64`); the first time 15 minutes, then 8
 	scripts/deps package
 	scripts/package $(if $(ARCH),--arch $(ARCH)) $@
+
+release:         ## makes the files of a release from a clean tag: packages, SBOMs, signed SHA256SUMS (`make release KEY=FILE`)
+	scripts/deps package release
+	scripts/release "$(KEY)"
 
 test-packages:   ## installs, upgrades and removes the packages in roots of Debian 12 and 13 (as root; a quarter of an hour)
 	scripts/deps package test-packages

@@ -41,3 +41,16 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io
         }
     }
 }
+
+/// Version of the glibc that this process runs with, such as `2.36`: gnu_get_libc_version(3). `None` with another libc.
+pub fn glibc_version() -> Option<&'static str> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: it takes nothing, and returns a constant string.
+        let version = unsafe { libc::gnu_get_libc_version() };
+        // SAFETY: the string ends with NUL, and is never freed or changed.
+        unsafe { std::ffi::CStr::from_ptr(version) }.to_str().ok()
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}

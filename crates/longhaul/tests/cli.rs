@@ -56,6 +56,18 @@ fn every_text_matches_the_checked_in_one() {
 }
 
 #[test]
+fn the_verbose_version_tells_what_the_program_is_made_from() {
+    let text = stdout(&["--version", "--verbose"]);
+    let names: Vec<_> = text.lines().skip(1).map(|line| line.split_once(": ").expect("name: value").0).collect();
+    assert_eq!(names, ["commit", "toolchain", "target", "glibc", "libraries"], "{text}");
+    assert!(text.contains("\ntoolchain: rustc 1.") && text.contains("tokio 1."), "{text}");
+    assert_eq!(stdout(&["--version"]), text.lines().next().expect("a line").to_owned() + "\n");
+    let alone = run(&["--verbose", "options"]);
+    assert_eq!(alone.status.code(), Some(2), "{alone:?}");
+    assert!(String::from_utf8_lossy(&alone.stderr).contains("--verbose goes with --version"), "{alone:?}");
+}
+
+#[test]
 fn help_fits_80_columns_and_short_help_has_one_line_a_flag() {
     for command in commands() {
         let help = |flag| stdout(&command.iter().map(String::as_str).chain([flag]).collect::<Vec<_>>());

@@ -19,6 +19,7 @@ mod status;
 mod systemd;
 mod top;
 mod verify;
+mod version;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -41,6 +42,9 @@ struct Cli {
     command: Command,
     #[command(flatten)]
     logs: logs::LogFlags,
+    /// With --version: print commit, toolchain, target and libraries, too
+    #[arg(long, hide_short_help = true)]
+    verbose: bool,
 }
 
 #[derive(Subcommand)]
@@ -168,7 +172,12 @@ enum Command {
 
 /// Reads the command line, runs the command and gives its exit code.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|err| hints::meant(err, Cli::command()).exit());
+    let cli = match Cli::try_parse() {
+        Ok(cli) if cli.verbose => wrong_usage("longhaul", "--verbose goes with --version; the log has --log-level"),
+        Ok(cli) => cli,
+        Err(err) if version::is_asked(&err) => return print(&version::text()),
+        Err(err) => hints::meant(err, Cli::command()).exit(),
+    };
     let logs = cli.logs;
     match cli.command {
         Command::Relay(flags) => match flags.load() {
