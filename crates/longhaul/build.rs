@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Returns `NAME VERSION` of a package of Cargo.lock.
 fn version(lock: &str, name: &str) -> Option<String> {
-    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    // Of several versions, longhaul itself has the last one.
+    let (_, package) = lock.rsplit_once(&format!("name = \"{name}\"\nversion = \""))?;
     Some(format!("{name} {}", package.split_once('"')?.0))
 }

@@ -1,6 +1,6 @@
 //! Tests the errors of options that the kernel refuses: call, errno and remedy.
 
-use longhaul_config::options::{Leg, Mismatch, Setting, Value, row};
+use longhaul_config::options::{Leg, Mismatch, Setting, Value, missing, row};
 use longhaul_sys::limits::sysctl;
 use longhaul_sys::sockopt::available_congestion_controls;
 use longhaul_sys::{Result, SysError};
@@ -103,8 +103,34 @@ fn the_error_about_a_forbidden_congestion_control_names_the_sysctl() {
     .expect("the test on its thread");
 }
 
+/// Each option of the kernel that is hidden by seccomp(2) is missing, and no other.
+#[test]
+fn an_option_that_the_kernel_does_not_know_is_missing() {
+    let lacks = |call, number, option: &str| {
+        let option = format!("this kernel lacks {option} (Linux ");
+        let before = missing();
+        std::thread::spawn(move || {
+            forbid(call, libc::IPPROTO_TCP, number, libc::ENOPROTOOPT);
+            let new: Vec<_> = missing().into_iter().filter(|line| !before.contains(line)).collect();
+            let was_missing = before.iter().any(|line| line.starts_with(&option));
+            assert!(was_missing && new.is_empty() || new.len() == 1 && new[0].starts_with(&option), "{option}: {new:?}");
+        })
+        .join()
+        .expect("the test on its thread");
+    };
+    lacks(libc::SYS_getsockopt, libc::TCP_NOTSENT_LOWAT, "option `notsent-lowat`");
+    // TCP_RTO_MAX_MS of linux/tcp.h.
+    lacks(libc::SYS_getsockopt, 44, "option `rto-max`");
+    lacks(libc::SYS_setsockopt, libc::TCP_CONGESTION, "BBR");
+}
+
 /// From now on setsockopt(2) of this option fails with EPERM on this thread.
 fn forbid_setsockopt(level: i32, option: i32) {
+    forbid(libc::SYS_setsockopt, level, option, libc::EPERM);
+}
+
+/// From now on `call` with this option fails with `errno` on this thread.
+fn forbid(call: libc::c_long, level: i32, option: i32, errno: i32) {
     use seccompiler::{
         BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     };
@@ -112,9 +138,9 @@ fn forbid_setsockopt(level: i32, option: i32) {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value as u64).expect("a condition")
     };
     let rule = SeccompRule::new(vec![is(1, level), is(2, option)]).expect("a rule");
-    let rules = [(libc::SYS_setsockopt, vec![rule])].into_iter().collect();
+    let rules = [(call, vec![rule])].into_iter().collect();
     let machine = std::env::consts::ARCH.try_into().expect("a processor that seccompiler knows");
-    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let refuse = SeccompAction::Errno(errno as u32);
     let filter: BpfProgram =
         SeccompFilter::new(rules, SeccompAction::Allow, refuse, machine).and_then(TryInto::try_into).expect("a filter");
     seccompiler::apply_filter(&filter).expect("seccomp(2)");

@@ -133,12 +133,16 @@ impl TcpInfo {
     }
 
     /// Whether this kernel fills in [`bytes_retrans`](TcpInfo::bytes_retrans): since Linux 4.19. False if no socket can be made.
-    /// The first answer holds.
     pub fn tells_retransmitted_bytes() -> bool {
-        static ANSWER: OnceLock<bool> = OnceLock::new();
+        TcpInfo::length().is_some_and(|length| length >= 216)
+    }
+
+    /// Returns how many bytes of TCP_INFO this kernel fills in. `None` if no socket can be made. The first answer holds.
+    pub fn length() -> Option<usize> {
+        static ANSWER: OnceLock<Option<usize>> = OnceLock::new();
         *ANSWER.get_or_init(|| {
-            let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-            socket.is_ok_and(|socket| TcpInfo::read(socket.as_fd()).is_ok_and(|(_, length)| length >= 216))
+            let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+            TcpInfo::read(socket.as_fd()).ok().map(|(_, length)| length)
         })
     }
 

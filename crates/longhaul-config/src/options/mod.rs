@@ -3,9 +3,11 @@
 //!
 //! Reading order: `row.rs` is one option, `need.rs` its needs on the machine, `table.rs` all options; `text.rs` parses and
 //! shows a value; `setting.rs` sets a value in the kernel and reads it back; `control.rs` has remedies for a refused congestion
-//! control; `leg_options.rs` is the options of one leg.
+//! control; `leg_options.rs` is the options of one leg; `kernel.rs` is what
+//! older kernels lack.
 
 mod control;
+mod kernel;
 mod leg_options;
 mod need;
 mod row;
@@ -14,6 +16,7 @@ mod table;
 mod text;
 
 pub use control::{AUTO, CONTROLS, not_offered};
+pub use kernel::{Since, features, missing};
 pub use leg_options::{LegOptions, set};
 pub use need::Need;
 pub use row::{Kind, Leg, Preset, Remedy, Row, Unit, Value, When};

@@ -1,5 +1,6 @@
 //! One socket option: the columns of the option table.
 
+use super::kernel::Since;
 use super::need::Need;
 use longhaul_sys::Result;
 use longhaul_sys::sockopt::Opt;
@@ -33,6 +34,8 @@ pub struct Row {
     pub warning: fn(&Value) -> Option<String>,
     /// Needs of the option on this machine; `longhaul check` warns of those that are not met.
     pub needs: &'static [Need],
+    /// The kernel that brought the option. `None` if Linux 3.10 has it.
+    pub since: Option<Since>,
     /// The man page or RFC.
     pub source: &'static str,
     /// Sample value for the documentation; a test sets it.

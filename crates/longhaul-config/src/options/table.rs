@@ -4,6 +4,7 @@
 //! `longhaul_sys::sockopt`; one that the relay obeys is `Kind::Relay`.
 
 use super::control::{self, AUTO};
+use super::kernel::{Since, lacks, lacks_mptcp};
 use super::need::Need;
 use super::row::{Kind, Leg, Preset, Remedy, Row, Unit, Value};
 use longhaul_sys::Result;
@@ -127,6 +128,11 @@ pub static ROWS: &[Row] = &[
         short: "Maximum bytes that wait unsent",
         help: "While more bytes wait in the send buffer, the leg takes no further bytes. So fewer bytes wait in the \
                relay on a slow path, which saves memory and shortens the delay of an interactive flow.",
+        since: Some(Since {
+            linux: "3.12",
+            without: REFUSED,
+            is_missing: || lacks(|socket| Opt::tcp(libc::TCP_NOTSENT_LOWAT, "").get(socket)),
+        }),
         source: "tcp(7) TCP_NOTSENT_LOWAT",
         sample: "128KiB",
         kind: Kind::Int(Opt::tcp(libc::TCP_NOTSENT_LOWAT, "TCP_NOTSENT_LOWAT")),
@@ -212,6 +218,11 @@ pub static ROWS: &[Row] = &[
                lives for 15 minutes, even on a leg that only receives. A time instead of `auto` replaces the 1 s. `120s` leaves both options to the kernel. So \
                does a leg with `mptcp`, `user-timeout` or `keepalive-*` of yours, and every leg while its peer takes \
                no bytes. Before Linux 6.15 this option changes nothing.",
+        since: Some(Since {
+            linux: "6.15",
+            without: "the option changes nothing: a flow may wait after an outage for as long as the outage lasted",
+            is_missing: || lacks(sockopt::rto_max),
+        }),
         source: "linux/tcp.h TCP_RTO_MAX_MS, RFC 6298 2.4",
         sample: "5s",
         kind: Kind::Relay,
@@ -224,6 +235,7 @@ pub static ROWS: &[Row] = &[
         preset: Preset::Kernel("no cap"),
         short: "Maximum sending rate",
         help: "It counts the bits of whole packets, with IP and TCP headers.",
+        since: Some(Since { linux: "3.13", without: REFUSED, is_missing: || lacks(sockopt::pacing) }),
         source: "socket(7) SO_MAX_PACING_RATE",
         sample: "500Mbit/s",
         // The kernel counts in bytes per second.
@@ -368,6 +380,7 @@ pub static ROWS: &[Row] = &[
         help: "With other peers it is plain TCP. Where the kernel cannot splice such a socket, longhaul copies the \
                bytes.",
         caution: "the kernel refuses window-clamp, user-timeout and max-pacing-rate with it (Linux 6.18); over long paths it is often slower than TCP, so measure before use",
+        since: Some(Since { linux: "5.6", without: REFUSED, is_missing: lacks_mptcp }),
         source: "mptcp(7), RFC 8684",
         sample: "true",
         kind: Kind::Protocol { get: sockopt::is_mptcp },
@@ -430,6 +443,9 @@ pub fn row(leg: Leg, key: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.key == key && row.legs.contains(&leg))
 }
 
+/// What happens to an option that the kernel does not know.
+const REFUSED: &str = "a tunnel that sets it does not start";
+
 /// The columns that most rows have in common. A row without a `kind` of its own fails the test that sets its sample.
 const ROW: Row = Row {
     key: "",
@@ -443,6 +459,7 @@ const ROW: Row = Row {
     caution: "",
     warning: |_| None,
     needs: &[],
+    since: None,
     source: "",
     sample: "",
     kind: Kind::Int(Opt::tcp(0, "")),

@@ -6,7 +6,7 @@ use super::serve::Daemon;
 use super::signals::Signals;
 use crate::admin::{self, Admin, Source};
 use crate::control::Control;
-use longhaul_config::Config;
+use longhaul_config::{Config, options};
 use longhaul_relay::Relay;
 use longhaul_sys::{activation, limits};
 use std::path::PathBuf;
@@ -32,6 +32,7 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let relay = Relay::new(descriptors.left(config.tunnels.len())?);
     relay.share_out(None, config.max_flows);
     info!(nofile, most_flows = relay.max_flows(), most_pipes = relay.max_pipes(), "limits");
+    options::missing().iter().for_each(|lack| info!("{lack}"));
     let name = config.tunnels.first().map(|tunnel| tunnel.name.clone()).unwrap_or_default();
     let done = runtime.block_on(async {
         relay.adopt(passed);
