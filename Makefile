@@ -55,7 +55,8 @@ texts:           ## updates the checked-in texts that come from tables (help, ma
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-config -p longhaul-link
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-lab --lib
 	UPDATE=1 $(CARGO) test --quiet -p longhaul-doctor --lib
-	UPDATE=1 $(CARGO) test --quiet -p longhaul --lib docs_metrics_md
+	UPDATE=1 $(CARGO) test --quiet -p longhaul-relay --lib no_released
+	UPDATE=1 $(CARGO) test --quiet -p longhaul --lib --bin longhaul -- docs_metrics_md no_released
 	UPDATE=1 TRYCMD=overwrite $(CARGO) test --quiet -p longhaul --test cli --test scenario
 
 fuzz:            ## runs each fuzz target for 30 s (`make fuzz TIME=300`)

@@ -23,6 +23,9 @@ mod audit;
 mod first;
 #[cfg(test)]
 mod hosts_manual;
+#[cfg(test)]
+#[path = "../../../interface/check.rs"]
+mod interface;
 mod measure;
 pub mod page;
 mod path;

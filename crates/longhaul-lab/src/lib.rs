@@ -27,6 +27,9 @@ mod carrier;
 mod cmd;
 mod engine;
 mod error;
+#[cfg(test)]
+#[path = "../../../interface/check.rs"]
+mod interface;
 mod measure;
 mod plan;
 mod report;

@@ -29,6 +29,9 @@ mod flow;
 mod ftp;
 #[cfg(test)]
 mod half_open_tests;
+#[cfg(test)]
+#[path = "../../../interface/check.rs"]
+mod interface;
 mod leg;
 mod live;
 mod lock;

@@ -19,6 +19,9 @@ pub mod admin;
 pub mod control;
 pub mod daemon;
 pub mod figures;
+#[cfg(test)]
+#[path = "../../../interface/check.rs"]
+mod interface;
 mod resources;
 mod time;
 pub mod top;

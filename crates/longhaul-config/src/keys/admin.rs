@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// The keys of `[admin]`, in the order of the manual.
-pub(crate) const ADMIN: &[Row<Admin>] = &[
+pub const ADMIN: &[Row<Admin>] = &[
     Row {
         name: "socket",
         default: KeyDefault::Value("\"/run/longhaul/admin.sock\""),

@@ -13,10 +13,10 @@ mod probes;
 
 pub use crate::remark::{Remark, Syntax};
 pub use crate::row::{Argument, Flag, KeyDefault, KeyValue, Row};
-pub(crate) use admin::ADMIN;
+pub use admin::ADMIN;
 pub(crate) use bandwidth::background_without_auto;
 pub use daemon::DAEMON;
-pub(crate) use probes::PROBE;
+pub use probes::PROBE;
 
 use crate::config::Config;
 use crate::document::same_key;

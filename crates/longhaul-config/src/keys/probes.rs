@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The keys of `[probe]`, in the order of the manual.
-pub(crate) const PROBE: &[Row<Probe>] = &[
+pub const PROBE: &[Row<Probe>] = &[
     Row {
         name: "key_file",
         default: KeyDefault::Words("none"),

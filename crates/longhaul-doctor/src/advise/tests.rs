@@ -443,3 +443,10 @@ fn what_was_measured_has_the_last_word_on_relays() {
         assert!(!verdict.contains("times"), "{flags}: {verdict}");
     }
 }
+
+#[test]
+fn no_released_field_of_the_document_is_gone() {
+    let of = |flags| of_finding("up", "receiver-window", "", flags);
+    let documents = [of("--os linux"), of("--os linux --profile skytap-vpn --app ssh --encap gre --bytes 2TB")];
+    crate::interface::check("advise", crate::interface::fields(&documents));
+}

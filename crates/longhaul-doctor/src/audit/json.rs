@@ -161,3 +161,37 @@ impl<'a> FindingOf<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::host;
+    use longhaul_core::advice::ENCAPSULATIONS;
+    use longhaul_units::Rate;
+    use std::time::Duration;
+
+    #[test]
+    fn no_released_field_of_the_document_is_gone() {
+        let path = Path::new(Duration::from_millis(63), Rate(1_000_000_000));
+        let path = Path { loss: 1e-4, encapsulation: ENCAPSULATIONS.first(), ..path };
+        let pastes = [
+            &include_bytes!("../../tests/pastes/aix-ifconfig-several.txt")[..],
+            include_bytes!("../../tests/pastes/linux-session.txt"),
+            include_bytes!("../../tests/pastes/linux-nstat.txt"),
+        ];
+        let host = |paste: &&[u8]| Audited::new(host::read(*paste, "paste", None).unwrap().unwrap(), &path);
+        let first = First {
+            kind: "receiver-window",
+            direction: "up".into(),
+            host: Some("far"),
+            address: Some(String::new()),
+            text: String::new(),
+            relays: Some(String::new()),
+            what_if_mbps: Some(1.0),
+        };
+        let hosts: Vec<Audited> = pastes.iter().map(host).collect();
+        let document = text(&path, Some(&first), &hosts, Some(""));
+        let document = serde_json::from_str(&document).unwrap();
+        crate::interface::check("audit", crate::interface::fields(&[document]));
+    }
+}

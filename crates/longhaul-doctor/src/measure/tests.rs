@@ -231,3 +231,26 @@ fn a_part_of_a_measurement_has_what_is_known() {
     assert_eq!(stopped.findings()[0].1.kind, Kind::LinkRate);
     assert_eq!(json::document(&stopped, &json::Origin::default())["ended"], "interrupted");
 }
+
+#[test]
+fn no_released_field_of_the_document_is_gone() {
+    let [mut up, mut down] = [outcome(8, |_| 1), outcome(100, |_| 0)];
+    down.run.direction = Direction::Down;
+    for look in &mut up.sender.looks {
+        (look.window, look.in_flight, look.by_peer) = (65_536, 45, look.busy);
+    }
+    let mut path = measured(vec![up, down]);
+    let trains = vec![(Rate(1), Rate(1), 0.5)];
+    path.lines =
+        [(); 2].map(|()| Line { trains: trains.clone(), arrived: 9, rate: Some(Rate(940_000_000)), ..Line::default() });
+    path.ladder.path_mtu = [Some(1500); 2];
+    path.ladder.steps = [(); 2].map(|()| vec![(1500, true)]);
+    path.ladder.fragments = [Some(1.0); 2];
+    (path.uncut, path.mss) = ([Some(1400); 2], Some(1460));
+    (path.tunnel, path.address) = (Some("t".into()), "192.0.2.1:22".parse().ok());
+    (path.notes, path.ended) = (vec![String::new()], Some(Ended::Interrupted));
+    let mut document = json::document(&path, &json::Origin::default());
+    // It is null here, and a text in the same object of a live flow.
+    document["findings"].as_array_mut().unwrap().iter_mut().for_each(|finding| finding["leg"] = "".into());
+    crate::interface::check("path", crate::interface::fields(&[document]));
+}

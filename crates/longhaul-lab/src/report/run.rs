@@ -193,7 +193,7 @@ impl RunReport {
 }
 
 impl FindingReport {
-    fn of(finding: &Finding, direction: Direction, has_relay: bool) -> FindingReport {
+    pub(crate) fn of(finding: &Finding, direction: Direction, has_relay: bool) -> FindingReport {
         // The near relay sends out on the leg that it has dialled, the far relay back on the one that it has accepted.
         let (direction, source, sink) = match direction {
             Direction::Out => ("up", "accept", "dial"),

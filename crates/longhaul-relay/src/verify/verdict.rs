@@ -217,3 +217,47 @@ fn ms(time: Duration) -> String {
 fn millis(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::findings::Echo;
+    use longhaul_config::Tunnel;
+    use longhaul_core::health::Trouble;
+    use longhaul_core::wire::answer::Report;
+
+    #[test]
+    fn no_released_field_of_the_document_is_gone() {
+        let tunnel = Tunnel::new("t", "127.0.0.1:1".parse().unwrap(), Vec::new());
+        let report = Report {
+            nonce: [0; 16],
+            hops: 0,
+            dial: Dial::Refused,
+            next: Next::DialFailed,
+            clock_us: 0,
+            dial_us: 1,
+            rtt_us: 1,
+            echo_bytes: 1,
+            name: String::new(),
+            version: "0.1.0".into(),
+            next_hop: String::new(),
+            why: String::new(),
+        };
+        let ms = Duration::from_millis;
+        let findings = Findings {
+            connected: Some(ms(1)),
+            relays: vec![Relay { report, after: ms(1), clock_ahead_us: 0 }],
+            echo: Some(Echo { bytes: 1, rtt: ms(1), bulk_bytes: 1, bulk_time: ms(1), checksum: 0 }),
+            trouble: Some(Trouble {
+                stage: Stage::Relay(0),
+                cause: Cause::Refused,
+                why: String::new(),
+                is_certain: true,
+            }),
+            ..Findings::default()
+        };
+        let verified = Verified { tunnel: "t".into(), plan: Plan::of(&tunnel, 1024, None), findings };
+        let document = serde_json::from_str(&json(&[verified])).unwrap();
+        crate::interface::check("verify", crate::interface::fields(&[document]));
+    }
+}

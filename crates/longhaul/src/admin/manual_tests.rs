@@ -4,7 +4,7 @@ use super::snapshot::Snapshot;
 use longhaul_core::path::diagnosis::Kind;
 use longhaul_core::path::limit::Limit;
 use serde::Deserialize;
-use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
+use serde::de::value::{Error, MapAccessDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde_json::Value;
 use std::cell::RefCell;
@@ -15,13 +15,18 @@ const DOCUMENT: &str = include_str!("../../../../docs/admin.md");
 /// Returns the names of the states in /status.json: those of the process, of tunnels, next hops and flows.
 pub(super) fn states() -> BTreeSet<&'static str> {
     let words = RefCell::default();
-    Snapshot::deserialize(Full { words: &words }).unwrap();
+    Snapshot::deserialize(Full { words: &words, variant: 0 }).unwrap();
     words.into_inner()
 }
 
 /// Returns a `T` in which every field has a value.
 pub(super) fn full<T: DeserializeOwned>() -> T {
-    T::deserialize(Full { words: &RefCell::default() }).unwrap()
+    variant(0)
+}
+
+/// Returns the same. Each enum in it has the variant of this number, and begins again behind its last one.
+pub(super) fn variant<T: DeserializeOwned>(variant: usize) -> T {
+    T::deserialize(Full { words: &RefCell::default(), variant }).unwrap()
 }
 
 /// A field that is added to the Snapshot needs a row in the table of its struct, and a new struct needs a table.
@@ -99,6 +104,8 @@ fn quoted(text: &str) -> Vec<String> {
 struct Full<'a> {
     /// Collects the names of the variants of each enum.
     words: &'a RefCell<BTreeSet<&'static str>>,
+    /// Number of the variant that each enum gets.
+    variant: usize,
 }
 
 impl<'de> Deserializer<'de> for Full<'_> {
@@ -116,6 +123,10 @@ impl<'de> Deserializer<'de> for Full<'_> {
         visitor.visit_u8(1)
     }
 
+    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_u16(1)
+    }
+
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_u32(1)
     }
@@ -126,6 +137,10 @@ impl<'de> Deserializer<'de> for Full<'_> {
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_f64(1.0)
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -152,11 +167,12 @@ impl<'de> Deserializer<'de> for Full<'_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         self.words.borrow_mut().extend(variants);
-        visitor.visit_enum(variants[0].into_deserializer())
+        let chosen = [(variants[self.variant % variants.len()], self)].into_iter();
+        visitor.visit_enum(MapAccessDeserializer::new(MapDeserializer::new(chosen)))
     }
 
     serde::forward_to_deserialize_any! {
-        i8 i16 i32 i64 u16 f32 char str string bytes byte_buf unit unit_struct newtype_struct tuple tuple_struct map
+        i8 i16 i32 i64 f32 char str string bytes byte_buf unit_struct newtype_struct tuple tuple_struct map
         identifier ignored_any
     }
 }

@@ -22,6 +22,7 @@
 //! figures/     what the Snapshot holds, one row each: the tables of every view
 //! verdict      whether a Snapshot is whole, in one line
 //! metrics      /metrics, for Prometheus
+//! interface_tests  what other versions must have, too
 //! client       the other end: `longhaul status`, `top`, `reload`, `drain`, `kill`
 //! ```
 //! Everything here runs on a thread of its own, so no request delays a byte, and the long documents on a second one, so that no health
@@ -39,6 +40,8 @@ mod documents;
 pub mod figures;
 mod health;
 mod host;
+#[cfg(test)]
+mod interface_tests;
 mod look;
 #[cfg(test)]
 mod manual_tests;

@@ -1,7 +1,7 @@
 //! The one document of the process's state. `/status.json` serves it, and every view reads it: docs/admin.md describes
 //! the fields.
 //!
-//! Later versions add fields and remove none. A reader ignores fields that it does not know, and a field that an older
+//! Later versions add fields; docs/compatibility.md says what they keep. A reader ignores fields that it does not know, and a field that an older
 //! daemon does not send has its empty value.
 
 use crate::control::Phase;

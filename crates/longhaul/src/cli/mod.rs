@@ -7,6 +7,8 @@ mod check;
 mod control;
 mod file;
 mod hints;
+#[cfg(test)]
+mod interface_tests;
 mod log_fields;
 mod log_queue;
 mod logs;

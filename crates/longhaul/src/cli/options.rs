@@ -41,16 +41,21 @@ fn join<'r>(rows: impl Iterator<Item = &'r Row>, show: fn(&Row) -> String) -> St
 /// Returns the row as one line of at most 80 columns.
 fn line(row: &Row) -> String {
     let legs = only_leg(row).map_or("both", Leg::name);
-    let value = match row.unit {
+    let value = word(row.unit);
+    let default = if let Preset::Ours(value) = row.preset { value } else { "-" };
+    format!("{:<19} {legs:<6} {value:<6} {default:<7} {}\n", row.key, row.short)
+}
+
+/// Returns the kind of an option's value.
+pub(super) fn word(unit: Unit) -> &'static str {
+    match unit {
         Unit::Switch => "switch",
         Unit::Bytes => "size",
         Unit::Millis | Unit::Seconds => "time",
         Unit::Count => "number",
         Unit::BitsPerSecond => "rate",
         Unit::Name => "word",
-    };
-    let default = if let Preset::Ours(value) = row.preset { value } else { "-" };
-    format!("{:<19} {legs:<6} {value:<6} {default:<7} {}\n", row.key, row.short)
+    }
 }
 
 fn plain(row: &Row) -> String {

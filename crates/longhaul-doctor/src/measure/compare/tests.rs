@@ -137,3 +137,12 @@ fn bad_input_says_what_to_do() {
     let stdin = || PathBuf::from("-");
     assert!(Comparison::read(&[stdin(), stdin()]).unwrap_err().contains("only one of the two"));
 }
+
+#[test]
+fn no_released_field_of_the_document_is_gone() {
+    let mut before = measured();
+    (before.began, before.host) = (Some(String::new()), Some(String::new()));
+    let after = Document { to: "another end".into(), ..before.clone() };
+    let document = serde_json::from_str(&json::json(&compared(before, after))).unwrap();
+    crate::interface::check("path-compare", crate::interface::fields(&[document]));
+}

@@ -2,15 +2,19 @@
 //! the file; read the diff.
 
 use super::*;
+use crate::interface::{check, fields};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::sampler::Sample;
 use crate::measure::sockets::Sender;
+use crate::plan::place::Direction;
 use crate::report::path::PathReport;
-use crate::report::run::{RunReport, Tuned, Verdict};
+use crate::report::run::{FindingReport, RunReport, Tuned, Verdict};
 use crate::world::live::LinkCounters;
+use longhaul_core::path::diagnosis::{Finding, Kind, Side};
 use longhaul_doctor::page::STYLE;
 use longhaul_link::StageCounters;
-use longhaul_units::Bytes;
+use longhaul_units::{Bytes, Rate};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// One figure without a relay, one with, one that failed, one that was left out, one that is unclear; text that is no good.
@@ -167,4 +171,26 @@ fn the_verdict_says_what_a_relay_gives_and_what_tuning_would() {
     }
     let nothing = Report { runs: report.runs[2..4].to_vec(), ..report };
     assert!(super::page(&[nothing]).contains("Nothing was measured: every run failed or was left out."));
+}
+
+#[test]
+fn no_released_field_of_the_document_is_gone() {
+    let mut report = report();
+    let finding = Finding { what_if: Some(Rate(1)), then: Some(Kind::LinkRate), ..Finding::unknown(String::new()) };
+    let finding = Finding { leg: Some(Side::Source), ..finding };
+    let full = &mut report.runs[0];
+    full.finding = Some(FindingReport::of(&finding, Direction::Out, true));
+    (full.cut, full.wrong, full.figures) = (1, vec![String::new()], BTreeMap::from([("p99_ms".into(), 1.0)]));
+    (full.series[0].outside, full.series[0].answer) = (Some(1.0), Some(1.0));
+    (full.path.wan_out, full.path.wan_back) = (vec![String::new()], vec![String::new()]);
+    let mut document = serde_json::to_value(&report).unwrap();
+    // Their names are those of the traffic and of the link's stages.
+    for run in document["runs"].as_array_mut().unwrap() {
+        for place in ["/figures", "/spread", "/link/out", "/link/back"] {
+            let Some(named) = run.pointer_mut(place) else { continue };
+            let first = named.as_object().and_then(|named| named.values().next()).cloned();
+            *named = first.map_or(json!({}), |value| json!({"NAME": value}));
+        }
+    }
+    check("lab", fields(&[document]));
 }

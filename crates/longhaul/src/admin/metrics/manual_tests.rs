@@ -5,6 +5,7 @@ use super::sampler::{FLOWS_PER_TURN, INTERVAL};
 use super::scrape::Scrape;
 use super::table::{SECTIONS, rows};
 use crate::admin::snapshot::{Health, ResourceState, Snapshot, TunnelState, VerifyState};
+use longhaul_relay::COUNTERS;
 use prometheus_client::metrics::MetricType;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/metrics.md");
@@ -23,6 +24,13 @@ fn docs_metrics_md_matches_the_table() {
         return std::fs::write(file, document).expect("docs/metrics.md");
     }
     assert!(document == DOCUMENT, "run UPDATE=1 cargo test -p longhaul --lib docs_metrics_md; read the diff");
+}
+
+#[test]
+fn no_released_metric_is_gone() {
+    let name = |row: &Metric| format!("{} {} {}", row.stored_name(), row.kind.as_str(), row.labels.join(","));
+    let ends = COUNTERS.iter().filter_map(|counter| counter.sample).map(|[metric, how]| format!("{metric} how={how}"));
+    crate::interface::check("metrics", rows().map(|row| name(row).trim_end().to_string()).chain(ends));
 }
 
 /// The help text has the figures of the sampler.
