@@ -476,4 +476,5 @@ def main():
     sys.exit(0 if all(results) and results else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()
