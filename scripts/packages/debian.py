@@ -1,0 +1,180 @@
+"""The deb: installed, used, upgraded while bytes flow, removed, purged, damaged."""
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+from roots import FILE, OLD_VERSION, PACKAGES, REPOSITORY, VERSION, Relay, Root, deb, run
+
+
+def old_deb(folder, architecture="amd64"):
+    """The package with the version of the release before."""
+    run("dpkg-deb", "-R", deb(architecture), folder / "old")
+    control = folder / "old/DEBIAN/control"
+    control.write_text(control.read_text().replace(f"Version: {VERSION}-1", f"Version: {OLD_VERSION}-1"))
+    run("dpkg-deb", "--root-owner-group", "-Zgzip", "-b", folder / "old", folder / "old.deb")
+    return folder / "old.deb"
+
+
+def upgrades_under_load(root, install, size=64 << 20):
+    """20 transfers or more while `install(old)` replaces the program, and back. The daemon is never restarted."""
+    relay, done, replaced = Relay(root), threading.Event(), []
+
+    def replace():
+        while not done.is_set():
+            install(len(replaced) % 2 == 0)
+            replaced.append(None)
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        count = 0
+        while count < 20 or len(replaced) < 2:
+            relay.transfer(size)
+            count += 1
+    finally:
+        done.set()
+        thread.join()
+    relay.close()
+    return f"{count} transfers right while the package was replaced {len(replaced)} times"
+
+
+def debian(name, architecture="amd64"):
+    """Installed, used, replaced while bytes flow, half installed, removed, purged."""
+    with Root(name) as root, tempfile.TemporaryDirectory() as folder:
+        new, old, before = deb(architecture), old_deb(Path(folder), architecture), root.files()
+        root.dpkg("-i", old)
+        for command in (["longhaul", "--version"], ["longhaul", "man", "--out", "/tmp"]):
+            root.run(*command)
+        run("find", root.path / "tmp", "-name", "longhaul*.1", "-delete")
+        sample = root.path / "etc/longhaul/longhaul.toml"
+        sample.write_text(FILE)
+        root.run("longhaul", "check")
+        root.dpkg("-i", new)
+        assert sample.read_text() == FILE, "the upgrade has changed longhaul.toml"
+        size = 64 << 20 if architecture == "amd64" else 1 << 20
+        said = upgrades_under_load(root, lambda older: root.dpkg("-i", old if older else new), size)
+        root.dpkg("--unpack", old)
+        assert "half-configured" in root.run("dpkg", "-s", "longhaul") or "unpacked" in root.run("dpkg", "-s", "longhaul")
+        root.run("longhaul", "check")
+        root.dpkg("-i", new)
+        root.dpkg("-i", new)
+        foreign = root.path / "etc/longhaul/mine"
+        foreign.write_text("mine")
+        root.dpkg("-r", "longhaul")
+        assert sample.read_text() == FILE and not (root.path / "usr/bin/longhaul").exists()
+        purged = root.dpkg("-P", "longhaul")
+        assert foreign.read_text() == "mine" and not sample.exists() and "kept, because" in purged, purged
+        foreign.unlink()
+        foreign.parent.rmdir()
+        left = {name: root.files().get(name) for name in before.keys() ^ root.files().keys()}
+        assert not left, f"left or gone: {left}"
+        return f"{said}; nothing left"
+
+
+def scripts(suite):
+    """What the package asks of systemd: nothing is started or restarted, and a removal stops the daemon."""
+    with Root(suite) as root, tempfile.TemporaryDirectory() as folder:
+        log = root.with_systemd()
+        root.dpkg("-i", old_deb(Path(folder)))
+        assert log.read_text() == "daemon-reload\n", log.read_text()
+        log.unlink()
+        said = root.dpkg("-i", deb())
+        assert "still runs the old program" in said and not re.search("^(re)?(start|load)|stop", log.read_text(), re.M), log.read_text()
+        log.unlink()
+        root.dpkg("-r", "longhaul")
+        assert "disable --now longhaul.service" in log.read_text(), log.read_text()
+
+
+def refused(suite):
+    """A damaged package and a full disk leave the old program as it was."""
+    with Root(suite, "100M") as root, tempfile.TemporaryDirectory() as folder:
+        root.dpkg("-i", deb())
+        program = root.path / "usr/bin/longhaul"
+        before = program.read_bytes()
+        damaged = Path(folder, "damaged.deb")
+        content = bytearray(deb().read_bytes())
+        content[len(content) // 2] ^= 1
+        damaged.write_bytes(content)
+        root.dpkg("-i", damaged, fails=True)
+        assert program.read_bytes() == before
+        shutil.copy(deb(), root.scratch / "package.deb")
+        with open(root.path / "fill", "wb") as fill:
+            try:
+                while True:
+                    fill.write(bytes(1 << 16))
+                    fill.flush()
+            except OSError:
+                pass
+        run("mount", "--bind", root.scratch, root.path / "mnt")
+        root.run("dpkg", "-i", "/mnt/package.deb", fails=True)
+        assert program.read_bytes() == before
+        root.run("longhaul", "--version")
+        (root.path / "fill").unlink()
+        root.run("dpkg", "-i", "/mnt/package.deb")
+        root.run("longhaul", "--version")
+
+
+def old_systemd(suite):
+    """The unit for systemd before 239, by the systemd of a Ubuntu that has such a one."""
+    with Root(suite) as root:
+        root.dpkg("-i", deb())
+        folder = root.path / "usr/share/longhaul/systemd-219"
+        unit = root.path / "etc/systemd/system/longhaul.service"
+        shutil.copy(folder / "longhaul.service", unit)
+        said = root.run("systemd-analyze", "verify", "/etc/systemd/system/longhaul.service")
+        assert "longhaul" not in said, said
+        shutil.copy(folder / "sysusers.conf", root.path / "usr/lib/sysusers.d/longhaul.conf")
+        root.run("systemd-sysusers")
+        assert re.search("^longhaul:", (root.path / "etc/passwd").read_text(), re.M)
+        return root.run("systemd-analyze", "--version").splitlines()[0]
+
+
+def install_page(suite):
+    """The commands of docs/install.md as they stand there, from the signature to the first tunnel: scripts/systemd/install_page.py."""
+    with Root(f"{suite}-systemd") as root, tempfile.TemporaryDirectory() as folder:
+        download = Path(folder, "download")
+        download.mkdir()
+        for path in [*PACKAGES.glob(f"longhaul*{VERSION}*amd64.deb"), *PACKAGES.glob(f"longhaul*{VERSION}*x86_64*")]:
+            shutil.copy(path, download)
+        run("sh", "-c", "sha256sum * >SHA256SUMS", cwd=download)
+        run("minisign", "-G", "-W", "-s", Path(folder, "key"), "-p", download / "minisign.pub")
+        run("minisign", "-S", "-s", Path(folder, "key"), "-t", f"longhaul {VERSION}", "-m", download / "SHA256SUMS")
+        # The root has no minisign.
+        verify = [line for line in install_commands() if line.startswith(("minisign", "sha256sum"))]
+        said = [run("sh", "-c", line, cwd=download) for line in verify]
+        assert len(said) == 2 and f"Trusted comment: longhaul {VERSION}" in said[0] and f"{deb().name}: OK" in said[1], said
+        shutil.copytree(download, root.path / "root/download")
+        (root.path / "root/commands").write_text("\n".join(line for line in install_commands() if line not in verify))
+        inside = ["python3", "-B", "/root/systemd/install_page.py"]
+        shown = run(REPOSITORY / "scripts/test-systemd", "--root", root.path, *inside).strip()
+        changed = bytearray((download / deb().name).read_bytes())
+        changed[len(changed) // 2] ^= 1
+        (download / deb().name).write_bytes(changed)
+        run("sh", "-c", verify[1], cwd=download, fails=True)
+        run("minisign", "-G", "-W", "-f", "-s", Path(folder, "other"), "-p", download / "minisign.pub")
+        run("sh", "-c", verify[0], cwd=download, fails=True)
+        return shown
+
+
+def install_commands():
+    """The commands of the section "Install a package", without those of rpm."""
+    page = (REPOSITORY / "docs/install.md").read_text()
+    section = page[page.index("\n## Install a package\n") : page.index("\nWithout dpkg and rpm")]
+    lines = [line.partition("#")[0].strip() for block in re.findall(r"```\n(.*?)```", section, re.S) for line in block.splitlines()]
+    return [line for line in lines if line and not line.startswith("rpm ")]
+
+
+def ansible(suite):
+    """The role of packaging/ansible, with the Ansible and the systemd of a Debian: scripts/systemd/ansible.py."""
+    with Root(f"{suite}-systemd") as root, tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(REPOSITORY / "packaging/ansible", root.path / "root/ansible")
+        shutil.copy(old_deb(Path(folder)), root.path / "root/old.deb")
+        shutil.copy(deb(), root.path / "root/new.deb")
+        inside = ["python3", "-B", "/root/systemd/ansible.py"]
+        said = run(REPOSITORY / "scripts/test-systemd", "--root", root.path, *inside).strip()
+        assert said.startswith("ansible-playbook [core "), said
+        return said

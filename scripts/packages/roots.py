@@ -1,0 +1,180 @@
+"""Roots of Debian and Ubuntu, each an overlay of its own, and a relay in one of them."""
+
+import hashlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = REPOSITORY / "target/package"
+ROOTS = REPOSITORY / "target/roots"
+UBUNTU = {"xenial", "bionic", "jammy", "noble"}
+# A second root of each Debian has these programs, too. debootstrap does not see that python3-cffi-backend is needed.
+MORE = "systemd,python3,python3-apt,python3-cffi-backend,iproute2,ansible-core,monitoring-plugins-basic"
+VERSION = re.search(r'^version = "(.*)"', (REPOSITORY / "Cargo.toml").read_text(), re.M)[1]
+OLD_VERSION = "0.0.1"
+RPM = PACKAGES / f"longhaul-{VERSION}-1.x86_64.rpm"
+TARBALL = PACKAGES / f"longhaul-{VERSION}-linux-x86_64.tar.gz"
+FILE = """[[tunnel]]
+name = "test"
+listen = "127.0.0.1:6000"
+to = "127.0.0.1:7000"
+"""
+# What dpkg, rpm and the loader write for every package.
+KEPT = re.compile(r"/(var/lib/(dpkg|rpm)|usr/lib/sysimage/rpm|root/\.rpmdb|var/log|var/cache|dev|proc|run|etc/ld\.so\.cache)(/|$)")
+# Stands in for a running systemd, and writes down what it was asked for.
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>/systemctl.log
+case "$1" in list-units) echo "longhaul.service loaded active running longhaul" ;; esac
+"""
+
+
+def run(*command, fails=False, **options):
+    """Runs `command`, and returns what it wrote. It must succeed, or fail if `fails`."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    assert (done.returncode != 0) == fails, f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}"
+    return done.stdout
+
+
+def deb(architecture="amd64"):
+    return PACKAGES / f"longhaul_{VERSION}-1_{architecture}.deb"
+
+
+def make_root(name):
+    """SUITE, SUITE-ARCHITECTURE, or SUITE-systemd, which has the programs of MORE, too."""
+    if (ROOTS / name).exists():
+        return
+    print(f"making the root of {name}", flush=True)
+    ROOTS.mkdir(parents=True, exist_ok=True)
+    part = ROOTS / f"{name}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    suite, _, kind = name.partition("-")
+    command, source = ["debootstrap", "--variant=minbase"], []
+    if suite in UBUNTU:
+        keyring = run(REPOSITORY / "scripts/ubuntu-keyring").strip()
+        # Each release of Ubuntu is made as the first one was.
+        command, source = [*command, "--keyring", keyring], ["http://archive.ubuntu.com/ubuntu", "/usr/share/debootstrap/scripts/gutsy"]
+    if kind == "systemd":
+        command.append(f"--include={MORE}")
+    elif kind:
+        emulate(kind)
+        command += ["--arch", kind]
+    run(*command, suite, part, *source)
+    part.rename(ROOTS / name)
+
+
+def emulate(architecture):
+    """From now on the kernel runs programs of another machine by qemu-user, which it keeps open: a root needs no copy of it."""
+    machine = {"arm64": "aarch64", "ppc64el": "ppc64le"}.get(architecture, architecture)
+    folder = Path("/proc/sys/fs/binfmt_misc")
+    if not (folder / "register").exists():
+        run("mount", "-t", "binfmt_misc", "none", folder)
+    if not (folder / f"qemu-{machine}").exists():
+        (folder / "register").write_text(Path(f"/usr/lib/binfmt.d/qemu-{machine}.conf").read_text())
+
+
+class Root:
+    """A Debian of its own: an overlay in a tmpfs of `size` over the root that debootstrap made once."""
+
+    def __init__(self, suite, size="2G"):
+        self.base = ROOTS / suite
+        self.scratch = Path(tempfile.mkdtemp())
+        run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", self.scratch)
+        for name in ("upper", "work", "root"):
+            (self.scratch / name).mkdir()
+        self.path = self.scratch / "root"
+        layers = f"lowerdir={self.base},upperdir={self.scratch}/upper,workdir={self.scratch}/work"
+        run("mount", "-t", "overlay", "-o", layers, "overlay", self.path)
+        run("mount", "-t", "proc", "proc", self.path / "proc")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        run("umount", "-R", self.path)
+        run("umount", self.scratch)
+        self.scratch.rmdir()
+
+    def run(self, *command, **options):
+        return run("chroot", self.path, *command, **options)
+
+    def dpkg(self, action, package, **options):
+        if isinstance(package, Path):
+            shutil.copy(package, self.scratch / "package.deb")
+            run("mount", "--bind", self.scratch, self.path / "mnt")
+            try:
+                return self.run("dpkg", action, "/mnt/package.deb", **options)
+            finally:
+                run("umount", self.path / "mnt")
+        return self.run("dpkg", action, package, **options)
+
+    def files(self):
+        """Every file but those of the package manager itself, with size and target."""
+        found = {}
+        for folder, folders, names in os.walk(self.path):
+            for name in folders + names:
+                path = Path(folder, name)
+                shown = "/" + str(path.relative_to(self.path))
+                if not KEPT.match(shown):
+                    found[shown] = (path.lstat().st_mode, 0 if path.is_dir() else path.lstat().st_size)
+        return found
+
+    def with_systemd(self):
+        """From now on the package's scripts see a systemd. Returns the file in which it writes what they asked for."""
+        (self.path / "run/systemd/system").mkdir(parents=True)
+        (self.path / "usr/bin/systemctl").write_text(SYSTEMCTL)
+        (self.path / "usr/bin/systemctl").chmod(0o755)
+        return self.path / "systemctl.log"
+
+
+class Relay:
+    """The root's program as a relay, from 127.0.0.1:6000 to a server here, which sends back the digest of what came."""
+
+    def __init__(self, root):
+        self.server = socket.create_server(("127.0.0.1", 7000))
+        threading.Thread(target=self.serve, daemon=True).start()
+        command = ["chroot", root.path, "longhaul", "run", "-c", "/etc/longhaul/longhaul.toml"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", 6000)).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError("the relay does not listen")
+
+    def serve(self):
+        while True:
+            try:
+                peer, _ = self.server.accept()
+            except OSError:
+                return
+            digest = hashlib.sha256()
+            while chunk := peer.recv(1 << 20):
+                digest.update(chunk)
+            peer.sendall(digest.digest())
+            peer.close()
+
+    def transfer(self, size):
+        payload = os.urandom(1 << 20)
+        digest = hashlib.sha256()
+        with socket.create_connection(("127.0.0.1", 6000)) as peer:
+            for _ in range(size >> 20):
+                peer.sendall(payload)
+                digest.update(payload)
+            peer.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: peer.recv(64), b""))
+        assert answer == digest.digest(), f"bytes were lost or changed: {answer!r}"
+
+    def close(self):
+        self.process.terminate()
+        assert self.process.wait(60) == 0
+        # Ends accept(), too.
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
