@@ -81,26 +81,27 @@ def reproducible():
     """Another path, user, home, time zone and umask, at a later time: the same bytes."""
     assert not run("git", "status", "--porcelain", cwd=REPOSITORY), "commit first: the other build is of a commit"
     with tempfile.TemporaryDirectory() as folder:
-        home, tree, rustup = Path(folder, "home"), Path(folder, "an-other-place"), Path(folder, "rustup")
+        home, tree, rust = Path(folder, "home"), Path(folder, "an-other-place"), Path(folder, "rust")
         own = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+        toolchain = re.search(r"TOOLCHAIN=(\S+)", (REPOSITORY / "scripts/package").read_text())[1]
         run("git", "clone", "-q", REPOSITORY, tree)
-        for name in ("bin", "registry/index", "registry/cache"):
-            shutil.copytree(own / name, home / ".cargo" / name, symlinks=True)
+        for name in ("registry/index", "registry/cache"):
+            shutil.copytree(own / name, home / ".cargo" / name)
         (tree / "target/tools").mkdir(parents=True)
-        rustup.mkdir()
+        rust.mkdir()
         run("chown", "-R", "4321:4321", folder)
         Path(folder).chmod(0o755)
-        run("mount", "--bind", os.environ.get("RUSTUP_HOME", Path.home() / ".rustup"), rustup)
+        run("mount", "--bind", run("rustc", f"+{toolchain}", "--print", "sysroot").strip(), rust)
         run("mount", "--bind", REPOSITORY / "target/tools", tree / "target/tools")
         try:
-            environment = {"HOME": home, "RUSTUP_HOME": rustup, "PATH": f"{home}/.cargo/bin:{os.environ['PATH']}", "TZ": "Asia/Tokyo"}
+            environment = {"HOME": home, "PATH": f"{rust}/bin:{os.defpath}:/usr/sbin:/usr/bin", "TZ": "Asia/Tokyo", "CARGO_NET_OFFLINE": "true"}
             other = ["setpriv", "--reuid=4321", "--regid=4321", "--clear-groups", "sh", "-c", "umask 077; exec scripts/package deb rpm tarball"]
-            run(*other, cwd=tree, env={**environment, "CARGO_NET_OFFLINE": "true"})
+            run(*other, cwd=tree, env=environment)
             names = [path.name for path in sorted((tree / "target/package").glob(f"*{VERSION}*"))]
             for name in names:
                 run("diffoscope", "--max-report-size", "20000", PACKAGES / name, tree / "target/package" / name)
         finally:
-            run("umount", rustup)
+            run("umount", rust)
             run("umount", tree / "target/tools")
     assert len(names) == 7, names
     return f"{len(names)} files, the same as of another path, user and time"
