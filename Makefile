@@ -10,7 +10,7 @@ $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank 
 # The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-packages test-all lint texts fuzz bench deps install uninstall deb rpm tarball release clean
+.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-packages test-image test-all lint texts fuzz bench deps install uninstall deb rpm tarball image release clean
 
 help:            ## lists the targets (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -91,10 +91,21 @@ release:         ## makes the files of a release from a clean tag: packages, SBO
 	scripts/deps package release
 	scripts/release "$(KEY)"
 
+image:           ## makes an OCI image of the program in target/package (`make image ARCH=arm64`), without a container daemon
+	scripts/deps package
+	scripts/package $(if $(ARCH),--arch $(ARCH)) tarball
+	scripts/image $(if $(ARCH),--arch $(ARCH))
+
 test-packages:   ## installs, upgrades and removes the packages in roots of Debian 12 and 13 (as root; a quarter of an hour)
 	scripts/deps package test-packages
 	scripts/package deb rpm tarball
 	scripts/test-packages $(ARGS)
+
+test-image:      ## runs the image under podman and docker, and checks the compose file and the Helm chart (as root)
+	scripts/deps package test-image
+	scripts/package tarball
+	scripts/image
+	scripts/test-image $(ARGS)
 
 clean:           ## removes everything that the other targets built
 	$(CARGO) clean

@@ -21,7 +21,8 @@ def old_deb(folder, architecture="amd64"):
 
 def upgrades_under_load(root, install, size=64 << 20):
     """20 transfers or more while `install(old)` replaces the program, and back. The daemon is never restarted."""
-    relay, done, replaced = Relay(root), threading.Event(), []
+    relay = Relay("chroot", root.path, "longhaul", "run", "-c", "/etc/longhaul/longhaul.toml")
+    done, replaced = threading.Event(), []
 
     def replace():
         while not done.is_set():
@@ -125,6 +126,9 @@ def old_systemd(suite):
         folder = root.path / "usr/share/longhaul/systemd-219"
         unit = root.path / "etc/systemd/system/longhaul.service"
         shutil.copy(folder / "longhaul.service", unit)
+        # A chroot has no /sys, and this systemd looks there for its cgroup.
+        run("mount", "-t", "sysfs", "sysfs", root.path / "sys")
+        run("mount", "-t", "cgroup2", "cgroup2", root.path / "sys/fs/cgroup")
         said = root.run("systemd-analyze", "verify", "/etc/systemd/system/longhaul.service")
         assert "longhaul" not in said, said
         shutil.copy(folder / "sysusers.conf", root.path / "usr/lib/sysusers.d/longhaul.conf")

@@ -6,9 +6,11 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -134,16 +136,16 @@ class Root:
 
 
 class Relay:
-    """The root's program as a relay, from 127.0.0.1:6000 to a server here, which sends back the digest of what came."""
+    """`command` as a relay, from `listen` to a server here, at `to`, which sends back the digest of what came."""
 
-    def __init__(self, root):
-        self.server = socket.create_server(("127.0.0.1", 7000))
+    def __init__(self, *command, listen=("127.0.0.1", 6000), to=("127.0.0.1", 7000)):
+        self.listen = listen
+        self.server = socket.create_server(to)
         threading.Thread(target=self.serve, daemon=True).start()
-        command = ["chroot", root.path, "longhaul", "run", "-c", "/etc/longhaul/longhaul.toml"]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(600):
             try:
-                socket.create_connection(("127.0.0.1", 6000)).close()
+                socket.create_connection(listen).close()
                 return
             except OSError:
                 time.sleep(0.1)
@@ -164,7 +166,7 @@ class Relay:
     def transfer(self, size):
         payload = os.urandom(1 << 20)
         digest = hashlib.sha256()
-        with socket.create_connection(("127.0.0.1", 6000)) as peer:
+        with socket.create_connection(self.listen) as peer:
             for _ in range(size >> 20):
                 peer.sendall(payload)
                 digest.update(payload)
@@ -178,3 +180,28 @@ class Relay:
         # Ends accept(), too.
         self.server.shutdown(socket.SHUT_RDWR)
         self.server.close()
+
+
+def main(tests, prepare):
+    """Runs the tests that the command line names, or all, after `prepare(names)`. Prints a line for each, and exits with 1 if one failed."""
+    names = sys.argv[1:] or list(tests)
+    unknown = [name for name in names if name not in tests]
+    if unknown:
+        sys.exit(f"longhaul: no such test: {' '.join(unknown)}; there are: {' '.join(tests)}")
+    if "INSIDE" not in os.environ:
+        prepare(names)
+        # Mounts and addresses of its own.
+        os.execvpe("unshare", ["unshare", "--mount", "--net", "--fork", "--kill-child", sys.executable, *sys.argv], {**os.environ, "INSIDE": "yes"})
+    run("ip", "link", "set", "lo", "up")
+    passed, failed = 0, 0
+    for name in names:
+        for test in tests[name]:
+            try:
+                print(f"{name}: {test() or 'good'}", flush=True)
+                passed += 1
+            except Exception:
+                traceback.print_exc()
+                print(f"{name}: FAILED", flush=True)
+                failed += 1
+    print(f"{Path(sys.argv[0]).name}: {passed} passed, {failed} failed, of {' '.join(names)}")
+    sys.exit(failed > 0)
