@@ -10,7 +10,7 @@ $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank 
 # The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
-.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-packages test-image test-all lint texts fuzz bench deps install uninstall deb rpm tarball image release clean
+.PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-packages test-image test-msrv test-all lint texts fuzz bench deps install uninstall deb rpm tarball image release clean
 
 help:            ## lists the targets (the default)
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -43,6 +43,10 @@ test-kernels:    ## tests endings, options and fast open on Debian's 5.10, 6.1 a
 test-resets: build ## tests that each host learns of a reset within 15 s over a lossy WAN (as root, three minutes)
 	scripts/deps demo
 	target/release/longhaul lab run resets
+
+test-msrv:       ## builds and tests with Rust 1.85 and gcc, then by qemu-user for ppc64le and s390x (as root, half an hour)
+	scripts/deps test-msrv
+	scripts/test-msrv $(ARGS)
 
 test-all:        ## runs all five, and writes the results to docs/tested.md
 	scripts/test-all $(ARGS)

@@ -16,6 +16,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = REPOSITORY / "target/package"
 ROOTS = REPOSITORY / "target/roots"
+QEMU = {"arm64": "aarch64", "ppc64el": "ppc64le"}
 UBUNTU = {"xenial", "bionic", "jammy", "noble"}
 # A second root of each Debian has these programs, too. debootstrap does not see that python3-cffi-backend is needed.
 MORE = "systemd,python3,python3-apt,python3-cffi-backend,iproute2,ansible-core,monitoring-plugins-basic"
@@ -50,13 +51,15 @@ def deb(architecture="amd64"):
 
 def make_root(name):
     """SUITE, SUITE-ARCHITECTURE, or SUITE-systemd, which has the programs of MORE, too."""
+    suite, _, kind = name.partition("-")
+    if kind in QEMU:
+        run(REPOSITORY / "scripts/qemu-user", QEMU[kind])
     if (ROOTS / name).exists():
         return
     print(f"making the root of {name}", flush=True)
     ROOTS.mkdir(parents=True, exist_ok=True)
     part = ROOTS / f"{name}.part"
     shutil.rmtree(part, ignore_errors=True)
-    suite, _, kind = name.partition("-")
     command, source = ["debootstrap", "--variant=minbase"], []
     if suite in UBUNTU:
         keyring = run(REPOSITORY / "scripts/ubuntu-keyring").strip()
@@ -65,20 +68,9 @@ def make_root(name):
     if kind == "systemd":
         command.append(f"--include={MORE}")
     elif kind:
-        emulate(kind)
         command += ["--arch", kind]
     run(*command, suite, part, *source)
     part.rename(ROOTS / name)
-
-
-def emulate(architecture):
-    """From now on the kernel runs programs of another machine by qemu-user, which it keeps open: a root needs no copy of it."""
-    machine = {"arm64": "aarch64", "ppc64el": "ppc64le"}.get(architecture, architecture)
-    folder = Path("/proc/sys/fs/binfmt_misc")
-    if not (folder / "register").exists():
-        run("mount", "-t", "binfmt_misc", "none", folder)
-    if not (folder / f"qemu-{machine}").exists():
-        (folder / "register").write_text(Path(f"/usr/lib/binfmt.d/qemu-{machine}.conf").read_text())
 
 
 class Root:

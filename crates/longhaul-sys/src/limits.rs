@@ -46,12 +46,17 @@ pub fn pipe_pages_soft() -> Option<u64> {
 /// 256 of 4 KiB or 16 of 64 KiB. Returns `None` with CAP_SYS_RESOURCE.
 pub fn pipe_max_slots() -> Option<u32> {
     let bytes: usize = sysctl("fs/pipe-max-size")?.parse().ok()?;
-    (!has_capability(Capability::SysResource)).then(|| u32::try_from(bytes / page_size()).unwrap_or(u32::MAX))
+    (!has_capability(Capability::SysResource)).then(|| pages(bytes, page_size()))
 }
 
 /// Returns the size of a page in bytes. One slot of a pipe counts as a page (F_SETPIPE_SZ).
 pub fn page_size() -> usize {
     rustix::param::page_size()
+}
+
+/// Returns how many pages of `page` bytes are in `bytes`.
+pub(crate) fn pages(bytes: usize, page: usize) -> u32 {
+    u32::try_from(bytes / page).unwrap_or(u32::MAX)
 }
 
 /// The largest buffers that autotuning may give a TCP socket (tcp(7)), in bytes.
@@ -115,6 +120,13 @@ const OPEN_DESCRIPTORS: &str = "/proc/self/fd";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 1 MiB is the default of fs.pipe-max-size.
+    #[test]
+    fn a_pipe_has_fewer_slots_where_pages_are_larger() {
+        assert_eq!((pages(1 << 20, 4096), pages(1 << 20, 65536)), (256, 16));
+        assert_eq!((pages(65535, 65536), pages(usize::MAX, 4096)), (0, u32::MAX));
+    }
 
     #[test]
     fn limits_are_what_the_kernel_says() {

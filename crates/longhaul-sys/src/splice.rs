@@ -13,7 +13,7 @@
 //!   or 0 once FIN has come, even if bytes are left to read. [`has_ended`] tells whether they are, and [`urgent_byte`]
 //!   steps over the urgent byte.
 
-use crate::limits::page_size;
+use crate::limits::{page_size, pages};
 use crate::{Result, SysError};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -40,7 +40,7 @@ impl Pipe {
             .map_err(|errno| SysError::new("pipe2(O_CLOEXEC|O_NONBLOCK)", errno).hint("raise RLIMIT_NOFILE"))?;
         let bytes =
             rustix::pipe::fcntl_getpipe_size(&writer).map_err(|errno| SysError::new("fcntl(F_GETPIPE_SZ)", errno))?;
-        Ok(Pipe { reader, writer, slots: slots(bytes) })
+        Ok(Pipe { reader, writer, slots: pages(bytes, page_size()) })
     }
 
     /// Returns the number of slots. Each holds one piece of a segment. F_GETPIPE_SZ reports slots times the page size.
@@ -56,7 +56,7 @@ impl Pipe {
         let bytes = slots as usize * page_size();
         let got = rustix::pipe::fcntl_setpipe_size(&self.writer, bytes)
             .map_err(|errno| SysError::new(format!("fcntl(F_SETPIPE_SZ, {bytes})"), errno))?;
-        self.slots = self::slots(got);
+        self.slots = pages(got, page_size());
         Ok(())
     }
 
@@ -168,10 +168,6 @@ fn send_with(socket: impl AsFd, bytes: &[u8], flags: SendFlags) -> io::Result<us
             done => return Ok(done?),
         }
     }
-}
-
-fn slots(bytes: usize) -> u32 {
-    u32::try_from(bytes / page_size()).unwrap_or(u32::MAX)
 }
 
 fn recv(socket: impl AsFd, bytes: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
