@@ -100,9 +100,11 @@ image:           ## makes an OCI image of the program in target/package (`make i
 	scripts/package $(if $(ARCH),--arch $(ARCH)) tarball
 	scripts/image $(if $(ARCH),--arch $(ARCH))
 
-test-packages:   ## installs, upgrades and removes the packages in roots of Debian 12 and 13 (as root; a quarter of an hour)
+test-packages:   ## installs, upgrades and removes the packages in roots of Debian and Ubuntu, and builds them once more (as root; an hour)
 	scripts/deps package test-packages
 	scripts/package deb rpm tarball
+	scripts/package --arch arm64 deb
+	scripts/package --arch ppc64el deb
 	scripts/test-packages $(ARGS)
 
 test-image:      ## runs the image under podman and docker, and checks the compose file and the Helm chart (as root)
