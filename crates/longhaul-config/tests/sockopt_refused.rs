@@ -113,7 +113,10 @@ fn an_option_that_the_kernel_does_not_know_is_missing() {
             forbid(call, libc::IPPROTO_TCP, number, libc::ENOPROTOOPT);
             let new: Vec<_> = missing().into_iter().filter(|line| !before.contains(line)).collect();
             let was_missing = before.iter().any(|line| line.starts_with(&option));
-            assert!(was_missing && new.is_empty() || new.len() == 1 && new[0].starts_with(&option), "{option}: {new:?}");
+            assert!(
+                was_missing && new.is_empty() || new.len() == 1 && new[0].starts_with(&option),
+                "{option}: {new:?}"
+            );
         })
         .join()
         .expect("the test on its thread");

@@ -1,23 +1,11 @@
 //! What longhaul uses of kernels after Linux 3.10, and what happens where it is missing. docs/kernels.md has the table.
 
 use super::row::Row;
+use super::since::{Since, lacks};
 use super::table::ROWS;
 use longhaul_sys::limits::sysctl;
+use longhaul_sys::sockopt;
 use longhaul_sys::tcp_info::TcpInfo;
-use longhaul_sys::{Result, sockopt};
-use socket2::{Domain, Protocol, Socket, Type};
-use std::os::fd::{AsFd, BorrowedFd};
-
-/// Something that newer kernels have.
-#[derive(Clone, Copy, Debug)]
-pub struct Since {
-    /// The first Linux that has it, such as `5.4`.
-    pub linux: &'static str,
-    /// What happens without it, in a sentence without a full stop.
-    pub without: &'static str,
-    /// Returns whether this kernel lacks it. False if that cannot be told.
-    pub is_missing: fn() -> bool,
-}
 
 /// Returns the name and the needs of everything that needs a newer kernel, the oldest first.
 pub fn features() -> Vec<(String, Since)> {
@@ -31,7 +19,9 @@ pub fn features() -> Vec<(String, Since)> {
 /// What this kernel lacks, one sentence each.
 pub fn missing() -> Vec<String> {
     let missing = features().into_iter().filter(|(_, since)| (since.is_missing)());
-    missing.map(|(name, Since { linux, without, .. })| format!("this kernel lacks {name} (Linux {linux}): {without}")).collect()
+    missing
+        .map(|(name, Since { linux, without, .. })| format!("this kernel lacks {name} (Linux {linux}): {without}"))
+        .collect()
 }
 
 /// What no option is about.
@@ -91,18 +81,6 @@ fn tells_less_than(length: usize) -> bool {
     TcpInfo::length().is_some_and(|known| known < length)
 }
 
-/// Whether the kernel does not know what `call` asks of a TCP socket.
-pub(super) fn lacks<T>(call: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> bool {
-    let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)) else { return false };
-    call(socket.as_fd()).is_err_and(|err| matches!(err.errno, libc::ENOPROTOOPT | libc::ENOENT))
-}
-
-/// Whether no socket of Multipath TCP can be made.
-pub(super) fn lacks_mptcp() -> bool {
-    let made = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
-    made.is_err_and(|err| err.raw_os_error() == Some(libc::EPROTONOSUPPORT))
-}
-
 /// `4.10` as numbers that sort.
 fn version(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.split_once('.')?;
@@ -117,7 +95,8 @@ mod tests {
 
     #[test]
     fn docs_kernels_md_has_the_table() {
-        let (head, rest) = PAGE.split_once("| what | since Linux | without it |\n| --- | --- | --- |\n").expect("the table");
+        let (head, rest) =
+            PAGE.split_once("| what | since Linux | without it |\n| --- | --- | --- |\n").expect("the table");
         let after = rest.find("\n\n").map_or("", |end| &rest[end + 1..]);
         let rows: String = features()
             .iter()

@@ -4,7 +4,7 @@
 //! Reading order: `row.rs` is one option, `need.rs` its needs on the machine, `table.rs` all options; `text.rs` parses and
 //! shows a value; `setting.rs` sets a value in the kernel and reads it back; `control.rs` has remedies for a refused congestion
 //! control; `leg_options.rs` is the options of one leg; `kernel.rs` is what
-//! older kernels lack.
+//! older kernels lack, and `since.rs` one such thing.
 
 mod control;
 mod kernel;
@@ -12,14 +12,16 @@ mod leg_options;
 mod need;
 mod row;
 mod setting;
+mod since;
 mod table;
 mod text;
 
 pub use control::{AUTO, CONTROLS, not_offered};
-pub use kernel::{Since, features, missing};
+pub use kernel::{features, missing};
 pub use leg_options::{LegOptions, set};
 pub use need::Need;
 pub use row::{Kind, Leg, Preset, Remedy, Row, Unit, Value, When};
 pub use setting::{Mismatch, Setting};
+pub use since::Since;
 pub use table::{ROWS, key, row};
 pub use text::{expected, parse, show};

@@ -1,7 +1,7 @@
 //! One socket option: the columns of the option table.
 
-use super::kernel::Since;
 use super::need::Need;
+use super::since::Since;
 use longhaul_sys::Result;
 use longhaul_sys::sockopt::Opt;
 use std::borrow::Cow;

@@ -4,9 +4,9 @@
 //! `longhaul_sys::sockopt`; one that the relay obeys is `Kind::Relay`.
 
 use super::control::{self, AUTO};
-use super::kernel::{Since, lacks, lacks_mptcp};
 use super::need::Need;
 use super::row::{Kind, Leg, Preset, Remedy, Row, Unit, Value};
+use super::since::{Since, lacks, lacks_mptcp};
 use longhaul_sys::Result;
 use longhaul_sys::limits::Capability;
 use longhaul_sys::sockopt::{self, Opt};
