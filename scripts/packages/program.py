@@ -73,9 +73,13 @@ def program(architecture):
         content = binary.read_bytes()
         for path in (REPOSITORY, Path.home()):
             assert str(path).encode() + b"/" not in content, f"the program has the path {path}"
-        symbols = run("dpkg-deb", "-c", PACKAGES / f"longhaul-dbgsym_{VERSION}-1_{architecture}.deb")
+        run("dpkg-deb", "-x", PACKAGES / f"longhaul-dbgsym_{VERSION}-1_{architecture}.deb", folder)
         build = re.search(r"Build ID: (\S+)", run("readelf", "-n", binary))[1]
-        assert f"/.build-id/{build[:2]}/{build[2:]}.debug" in symbols, symbols
+        assert Path(folder, f"usr/lib/debug/.build-id/{build[:2]}/{build[2:]}.debug").exists(), build
+        if architecture == "amd64":
+            command = ["gdb", "-batch", "-iex", f"set debug-file-directory {folder}/usr/lib/debug", "-ex", "info functions splice"]
+            shown = run(*command, binary)
+            assert "File crates/longhaul-sys/src/" in shown or "File crates/longhaul-relay/src/" in shown, shown
         return f"{architecture}: {size} bytes, glibc {'.'.join(map(str, max(versions)))}"
 
 
@@ -93,8 +97,8 @@ def reproducible():
         rust.mkdir()
         run("chown", "-R", "4321:4321", folder)
         Path(folder).chmod(0o755)
-        run("mount", "--bind", run("rustc", f"+{toolchain}", "--print", "sysroot").strip(), rust)
-        run("mount", "--bind", REPOSITORY / "target/tools", tree / "target/tools")
+        run("mount", "--bind", "-o", "ro", run("rustc", f"+{toolchain}", "--print", "sysroot").strip(), rust)
+        run("mount", "--bind", "-o", "ro", REPOSITORY / "target/tools", tree / "target/tools")
         try:
             environment = {"HOME": home, "PATH": f"{rust}/bin:{os.defpath}:/usr/sbin:/usr/bin", "TZ": "Asia/Tokyo", "CARGO_NET_OFFLINE": "true"}
             other = ["setpriv", "--reuid=4321", "--regid=4321", "--clear-groups", "sh", "-c", "umask 077; exec scripts/package deb rpm tarball"]
