@@ -126,11 +126,18 @@ def old_systemd(suite):
         folder = root.path / "usr/share/longhaul/systemd-219"
         unit = root.path / "etc/systemd/system/longhaul.service"
         shutil.copy(folder / "longhaul.service", unit)
-        # A chroot has no /sys, and this systemd looks there for its cgroup.
-        run("mount", "-t", "sysfs", "sysfs", root.path / "sys")
-        run("mount", "-t", "cgroup2", "cgroup2", root.path / "sys/fs/cgroup")
+        # This systemd looks for its cgroup, which a chroot lacks.
+        cgroups = root.path / "sys/fs/cgroup"
+        cgroups.mkdir(parents=True)
+        run("mount", "-t", "tmpfs", "tmpfs", cgroups)
+        (cgroups / "systemd").mkdir()
+        run("mount", "-t", "cgroup", "-o", "none,name=systemd", "cgroup", cgroups / "systemd")
+        # It asks man for the page that Documentation= names.
+        shutil.copy(root.path / "bin/true", root.path / "usr/bin/man")
         said = root.run("systemd-analyze", "verify", "/etc/systemd/system/longhaul.service")
-        assert "longhaul" not in said, said
+        # It ignores the protections that it does not know.
+        other = [line for line in said.splitlines() if line and "Unknown lvalue" not in line]
+        assert not other, said
         shutil.copy(folder / "sysusers.conf", root.path / "usr/lib/sysusers.d/longhaul.conf")
         root.run("systemd-sysusers")
         assert re.search("^longhaul:", (root.path / "etc/passwd").read_text(), re.M)

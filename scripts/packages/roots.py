@@ -64,7 +64,7 @@ def make_root(name):
     if suite in UBUNTU:
         keyring = run(REPOSITORY / "scripts/ubuntu-keyring").strip()
         # Each release of Ubuntu is made as the first one was.
-        command, source = [*command, "--keyring", keyring], ["http://archive.ubuntu.com/ubuntu", "/usr/share/debootstrap/scripts/gutsy"]
+        command, source = [*command, "--include=systemd", "--keyring", keyring], ["http://archive.ubuntu.com/ubuntu", "/usr/share/debootstrap/scripts/gutsy"]
     if kind == "systemd":
         command.append(f"--include={MORE}")
     elif kind:
