@@ -284,6 +284,9 @@ mod tests {
             while near.write(&[7; 1 << 14]).is_ok() {}
         }
         let info = TcpInfo::of(near.as_fd()).unwrap();
+        if !TcpInfo::tells_retransmitted_bytes() {
+            return println!("SKIP: before Linux 4.9 there is no delivery rate");
+        }
         assert!(!info.is_app_limited && info.delivery_rate > 0, "{info:?}");
     }
 
@@ -320,11 +323,11 @@ mod tests {
         assert!(
             info.rtt > Duration::ZERO
                 && info.rto >= Duration::from_millis(1)
-                && info.snd_wnd > 1000
                 && info.snd_mss > 500,
             "{info:?}"
         );
-        assert!(info.is_app_limited, "a message is all that there was: {info:?}");
+        assert!(info.is_app_limited || info.delivery_rate == 0, "a message is all that there was: {info:?}");
+        assert!(info.snd_wnd > 1000 || TcpInfo::length().unwrap() < 232, "before Linux 5.4 it is not told: {info:?}");
         let scales = limits::sysctl("net/ipv4/tcp_window_scaling").is_none_or(|value| value != "0");
         assert_eq!(info.snd_wscale.is_some(), scales, "{info:?}");
         assert!(u64::from(info.snd_wnd) <= 65_535 << info.snd_wscale.unwrap_or(0), "{info:?}");

@@ -24,5 +24,6 @@ pub(super) fn lacks<T>(call: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> bool {
 /// Whether no socket of Multipath TCP can be made.
 pub(super) fn lacks_mptcp() -> bool {
     let made = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
-    made.is_err_and(|err| err.raw_os_error() == Some(libc::EPROTONOSUPPORT))
+    // EINVAL: before 5.6, and without MPTCP in the kernel, the number of the protocol is out of range.
+    made.is_err_and(|err| matches!(err.raw_os_error(), Some(libc::EPROTONOSUPPORT | libc::EINVAL)))
 }

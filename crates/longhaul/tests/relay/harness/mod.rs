@@ -47,6 +47,11 @@ pub(crate) fn set_sysctl(name: &str, value: &str) {
     std::fs::write(format!("/proc/sys/{name}"), value).unwrap_or_else(|err| panic!("{name}: {err}"));
 }
 
+/// Whether the calling thread's network namespace has this sysctl. Older kernels have some of them for the whole host alone.
+pub(crate) fn has_sysctl(name: &str) -> bool {
+    std::path::Path::new("/proc/sys").join(name).exists()
+}
+
 /// Prints that a test did not run, and why. In CI every test must run, so there it fails the test.
 pub(crate) fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "SKIP in CI: {why}");
