@@ -87,7 +87,7 @@ def scripts(suite):
         assert "still runs the old program" in said and not re.search("^(re)?(start|load)|stop", log.read_text(), re.M), log.read_text()
         log.unlink()
         root.dpkg("-r", "longhaul")
-        assert "disable --now longhaul.service" in log.read_text(), log.read_text()
+        assert "stop longhaul.service\ndisable longhaul.service\n" in log.read_text(), log.read_text()
 
 
 def refused(suite):

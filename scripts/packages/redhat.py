@@ -29,7 +29,7 @@ def rpm(suite):
         said = upgrades_under_load(root, lambda older: run(*base, "-U", "--oldpackage", "--replacepkgs", old if older else RPM))
         assert (root.path / "etc/longhaul/longhaul.toml").read_text() == FILE
         run(*base, "-e", "longhaul")
-        assert "disable --now longhaul.service" in log.read_text(), log.read_text()
+        assert "stop longhaul.service\ndisable longhaul.service\n" in log.read_text(), log.read_text()
         kept = {"/etc/longhaul", "/etc/longhaul/longhaul.toml.rpmsave"}
         # Folders that belong to other packages of RHEL, and that this Debian lacks.
         kept |= {f"/usr/share/{name}" for name in ("zsh", "zsh/site-functions", "zsh/vendor-completions", "fish", "fish/vendor_completions.d")}
