@@ -42,11 +42,14 @@ use tracing::error;
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    #[command(flatten)]
-    logs: logs::LogFlags,
     /// With --version: print commit, toolchain, target and libraries, too
+    ///
+    /// It goes with --version alone. What the log has is --log-level.
+    // Before the flags of the log, whose heading holds for all that follow.
     #[arg(long, hide_short_help = true)]
     verbose: bool,
+    #[command(flatten)]
+    logs: logs::LogFlags,
 }
 
 #[derive(Subcommand)]
