@@ -59,7 +59,7 @@ fn every_text_matches_the_checked_in_one() {
 fn the_verbose_version_tells_what_the_program_is_made_from() {
     let text = stdout(&["--version", "--verbose"]);
     let names: Vec<_> = text.lines().skip(1).map(|line| line.split_once(": ").expect("name: value").0).collect();
-    assert_eq!(names, ["commit", "toolchain", "target", "glibc", "libraries"], "{text}");
+    assert_eq!(names, ["commit", "toolchain", "target", "glibc of this host", "libraries"], "{text}");
     assert!(text.contains("\ntoolchain: rustc 1.") && text.contains("tokio 1."), "{text}");
     assert_eq!(stdout(&["--version"]), text.lines().next().expect("a line").to_owned() + "\n");
     let alone = run(&["--verbose", "options"]);

@@ -15,7 +15,7 @@ pub(super) fn text() -> String {
          commit: {}\n\
          toolchain: {}\n\
          target: {}\n\
-         glibc: {}\n\
+         glibc of this host: {}\n\
          libraries: {}\n",
         env!("CARGO_PKG_VERSION"),
         env!("LONGHAUL_COMMIT"),
