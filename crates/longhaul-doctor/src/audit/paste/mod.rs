@@ -198,7 +198,7 @@ mod tests {
         #[test]
         fn a_line_wrapped_anywhere_is_joined(words in prop::collection::vec("[a-z]{1,30}", 20..40)) {
             let line = words.join(",");
-            let rows: Vec<&str> = line.as_bytes().chunks(80).map(|row| str::from_utf8(row).unwrap()).collect();
+            let rows: Vec<&str> = line.as_bytes().chunks(80).map(|row| std::str::from_utf8(row).unwrap()).collect();
             let all = lines((rows.join("\r\n") + "\n\n").as_bytes());
             // A last row that fills the terminal looks cut.
             if line.len() % 80 != 0 {
