@@ -4,16 +4,21 @@ import re
 import tempfile
 from pathlib import Path
 
-from debian import upgrades_under_load
-from roots import FILE, OLD_VERSION, REPOSITORY, RPM, Root, run
+from debian import only_looks, upgrades_under_load
+from roots import FILE, OLD_VERSION, REPOSITORY, RPM, TARBALL, Root, run
 
 
 def rpm(suite):
     """Debian's user land with rpm's database in it: rpm of this machine installs into it, and runs the scripts there."""
     with Root(suite) as root, tempfile.TemporaryDirectory() as folder:
-        old = Path(folder, "old.rpm")
+        # The old package has the files of the tarball: target/package/root may be another machine's.
+        old, files = Path(folder, "old.rpm"), Path(folder, "target/package/root")
+        files.mkdir(parents=True)
+        run("tar", "-C", files, "-xzf", TARBALL)
+        for name in ("Cargo.toml", "crates", "packaging"):
+            Path(folder, name).symlink_to(REPOSITORY / name)
         generate = [REPOSITORY / "target/tools/bin/cargo-generate-rpm", "generate-rpm", "-p", "crates/longhaul", "--auto-req", "disabled"]
-        run(*generate, "--arch", "x86_64", "-s", f'version = "{OLD_VERSION}"', "-o", old, cwd=REPOSITORY)
+        run(*generate, "--arch", "x86_64", "-s", f'version = "{OLD_VERSION}"', "-o", old, cwd=folder)
         base = ["rpm", "--root", root.path, "--nodeps", "--dbpath", "/var/lib/rpm"]
         requires = run("rpm", "-qp", "--requires", RPM)
         assert re.search(r"^glibc >= 2\.17$", requires, re.M), requires
@@ -25,7 +30,7 @@ def rpm(suite):
         root.run("longhaul", "--version")
         (root.path / "etc/longhaul/longhaul.toml").write_text(FILE)
         said = run(*base, "-U", RPM)
-        assert "still runs the old program" in said and not re.search("^(re)?start|stop|disable", log.read_text(), re.M), log.read_text()
+        assert "still runs the old program" in said and only_looks(log), log.read_text()
         said = upgrades_under_load(root, lambda older: run(*base, "-U", "--oldpackage", "--replacepkgs", old if older else RPM))
         assert (root.path / "etc/longhaul/longhaul.toml").read_text() == FILE
         run(*base, "-e", "longhaul")

@@ -90,9 +90,9 @@ class Root:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        run("umount", "-R", self.path)
-        run("umount", self.scratch)
+    def __exit__(self, failure, *_):
+        # Without a failure nothing may be left that holds a file.
+        run("umount", "--recursive", *(["--lazy"] if failure else []), self.scratch)
         self.scratch.rmdir()
 
     def run(self, *command, **options):
@@ -141,7 +141,21 @@ class Relay:
                 return
             except OSError:
                 time.sleep(0.1)
-        raise AssertionError("the relay does not listen")
+        failure = AssertionError("the relay does not listen")
+        self.__exit__(failure)
+        raise failure
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        """Ends the process, which must end well. After a failure, it leaves neither the process nor the server to the next test."""
+        (self.process.kill if failure else self.process.terminate)()
+        code = self.process.wait(60)
+        # Ends accept(), too.
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
+        assert failure or code == 0, code
 
     def serve(self):
         while True:
@@ -165,13 +179,6 @@ class Relay:
             peer.shutdown(socket.SHUT_WR)
             answer = b"".join(iter(lambda: peer.recv(64), b""))
         assert answer == digest.digest(), f"bytes were lost or changed: {answer!r}"
-
-    def close(self):
-        self.process.terminate()
-        assert self.process.wait(60) == 0
-        # Ends accept(), too.
-        self.server.shutdown(socket.SHUT_RDWR)
-        self.server.close()
 
 
 def main(tests, prepare):
