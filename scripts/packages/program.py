@@ -25,7 +25,7 @@ EXCEPTIONS = {
     "no-documentation": "the debug symbols",
     "unstripped-binary-or-object": "the debug symbols",
     "shared-library-without-dependency-information": "the debug symbols",
-    "only-non-binary-in-usr-lib": "the debug symbols",
+    "only-non-binary-in-usr-lib": "units, sysctls and the like belong there",
     "no-manual-page-for-binary": "longhaul.1.gz is in the package; this rpmlint looks for other suffixes",
     "manpage-not-compressed": "gzip is what RHEL uses",
     "invalid-license": "these are SPDX's names, as Fedora demands; this rpmlint has older ones",
@@ -51,7 +51,9 @@ def linted():
     debs, rpms = sorted(PACKAGES.glob(f"longhaul*_{VERSION}-1_amd64.deb")), sorted(PACKAGES.glob(f"longhaul*-{VERSION}-1.x86_64.rpm"))
     said = run("lintian", "--allow-root", "--fail-on", "none", *debs)
     # Exits with 64 where it finds something.
-    said += subprocess.run(["rpmlint", *rpms], stdout=subprocess.PIPE, text=True, check=False).stdout
+    by_rpmlint = subprocess.run(["rpmlint", *rpms], stdout=subprocess.PIPE, text=True, check=False).stdout
+    assert f"{len(rpms)} packages and " in by_rpmlint, by_rpmlint
+    said += by_rpmlint
     # `W: PACKAGE: TAG ..` of lintian, `PACKAGE: W: TAG ..` of rpmlint.
     found = [re.sub(r"^(?:[EW]: \S+: |\S+: [EW]: )", "", line) for line in said.splitlines() if re.search(r"(^|: )[EW]: ", line)]
     unexplained = [line for line in found if line.split()[0] not in EXCEPTIONS]
@@ -70,12 +72,13 @@ def program(architecture):
         assert "DYN (" in dynamic and "GNU_RELRO" in dynamic and "BIND_NOW" in dynamic and "RPATH" not in dynamic and "RUNPATH" not in dynamic
         size = binary.stat().st_size
         assert size <= PROGRAM_LIMIT, size
-        content = binary.read_bytes()
-        for path in (REPOSITORY, Path.home()):
-            assert str(path).encode() + b"/" not in content, f"the program has the path {path}"
         run("dpkg-deb", "-x", PACKAGES / f"longhaul-dbgsym_{VERSION}-1_{architecture}.deb", folder)
         build = re.search(r"Build ID: (\S+)", run("readelf", "-n", binary))[1]
-        assert Path(folder, f"usr/lib/debug/.build-id/{build[:2]}/{build[2:]}.debug").exists(), build
+        symbols = Path(folder, f"usr/lib/debug/.build-id/{build[:2]}/{build[2:]}.debug")
+        for file in (binary, symbols):
+            content = file.read_bytes()
+            for path in (REPOSITORY, Path.home()):
+                assert str(path).encode() + b"/" not in content, f"{file} has the path {path}"
         if architecture == "amd64":
             command = ["gdb", "-batch", "-iex", f"set debug-file-directory {folder}/usr/lib/debug", "-ex", "info functions splice"]
             shown = run(*command, binary)
@@ -90,7 +93,8 @@ def reproducible():
         home, tree, rust = Path(folder, "home"), Path(folder, "an-other-place"), Path(folder, "rust")
         own = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
         toolchain = re.search(r"TOOLCHAIN=(\S+)", (REPOSITORY / "scripts/package").read_text())[1]
-        run("git", "clone", "-q", REPOSITORY, tree)
+        # Its files get another owner, so they are no links to this repository's.
+        run("git", "clone", "-q", "--no-hardlinks", REPOSITORY, tree)
         for name in ("registry/index", "registry/cache"):
             shutil.copytree(own / name, home / ".cargo" / name)
         (tree / "target/tools").mkdir(parents=True)
@@ -124,21 +128,36 @@ def release():
             said = run(tree / "scripts/release", use, fails=True)
             assert re.search(why, said), said
 
+        def commit(path, change):
+            (tree / path).write_text(change((tree / path).read_text()))
+            run(*git, "commit", "--allow-empty", "-qam", path)
+
+        # Whether or not this commit is a release.
+        run(*git, "rm", "-q", "--ignore-unmatch", "packaging/minisign.pub")
+        commit("interface/config.txt", lambda text: re.sub(r"^\S+ ", "next ", text))
+        commit("CHANGELOG.md", lambda text: re.sub(r"(?m)^## \[.*", "## [Unreleased]", text))
         refused("newest version of CHANGELOG.md is none")
-        for path, old, new in (("CHANGELOG.md", "## [Unreleased]", f"## [{VERSION}] - 2026-01-02"),):
-            (tree / path).write_text((tree / path).read_text().replace(old, new, 1))
+        commit("CHANGELOG.md", lambda text: text.replace("## [Unreleased]", f"## [{VERSION}] - 2026-01-02", 1))
+        (tree / "mine").touch()
         refused("the tree differs from its commit")
-        run(*git, "commit", "-qam", "release")
+        (tree / "mine").unlink()
         refused("interface/ has names without a release")
         run("sh", "-c", f"sed -i 's/^next /{VERSION} /' interface/*.txt", cwd=tree)
         run(*git, "commit", "-qam", "interface")
         run(*git, "tag", "v9.9.9")
         refused(rf"no tag v{VERSION}; it has: v9\.9\.9")
-        run(*git, "tag", f"v{VERSION}")
+        run(*git, "tag", "-f", f"v{VERSION}")
         refused("is no file with minisign's secret key")
         run("minisign", "-G", "-W", "-s", key, "-p", Path(folder, "minisign.pub"))
         shutil.copy(key, tree / ".git/minisign.key")
         refused("the secret key is inside the tree", tree / ".git/minisign.key")
-        if not (REPOSITORY / "packaging/minisign.pub").exists():
-            refused("there is no packaging/minisign.pub")
+        refused("there is no packaging/minisign.pub")
+        run("minisign", "-G", "-W", "-s", Path(folder, "other"), "-p", tree / "packaging/minisign.pub")
+        run(*git, "add", "packaging/minisign.pub")
+        run(*git, "commit", "-qm", "another key")
+        run(*git, "tag", "-f", f"v{VERSION}")
+        refused("minisign.pub is not the public key of", os.path.relpath(key, tree))
+        commit("packaging/helm/longhaul/Chart.yaml", lambda text: text.replace(VERSION, "9.9.9"))
+        run(*git, "tag", "-f", f"v{VERSION}")
+        refused("Chart.yaml has another version")
     return "each refused with a line"
