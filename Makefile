@@ -10,6 +10,9 @@ $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank 
 # The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
+# The targets share target/, and `make deb rpm tarball` one folder of files.
+.NOTPARALLEL:
+
 .PHONY: help build demo readme-table test test-systemd test-kernels test-resets test-packages test-image test-msrv test-all lint texts fuzz bench deps install uninstall deb rpm tarball image release clean
 
 help:            ## lists the targets (the default)
@@ -48,7 +51,7 @@ test-msrv:       ## builds and tests with Rust 1.85 and gcc, then by qemu-user f
 	scripts/deps test-msrv
 	scripts/test-msrv $(ARGS)
 
-test-all:        ## runs all five, and writes the results to docs/tested.md
+test-all:        ## runs all of them, and writes the results to docs/tested.md
 	scripts/test-all $(ARGS)
 
 lint:            ## checks formatting, clippy, rustdoc, scripts, units, links, the house rules
@@ -73,7 +76,7 @@ bench: build     ## measures everything in docs/benchmarks.md again (as root; `m
 	benches/run $(ARGS)
 
 deps:            ## installs the system packages of all targets
-	scripts/deps build demo test test-systemd test-kernels lint fuzz bench
+	scripts/deps build demo test test-systemd test-kernels test-msrv lint fuzz bench package release test-packages test-image
 
 install:         ## installs into DESTDIR the files of packaging/files: program, symbols, man pages, units, documents, a sample file
 	@scripts/stage install "$(DESTDIR)" "$(PROGRAM)"

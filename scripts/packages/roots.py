@@ -60,7 +60,8 @@ def make_root(name):
     ROOTS.mkdir(parents=True, exist_ok=True)
     part = ROOTS / f"{name}.part"
     shutil.rmtree(part, ignore_errors=True)
-    command, source = ["debootstrap", "--variant=minbase"], []
+    # In a mount namespace: if it is interrupted, its /proc is not left mounted.
+    command, source = ["unshare", "--mount", "debootstrap", "--variant=minbase"], []
     if suite in UBUNTU:
         keyring = run(REPOSITORY / "scripts/ubuntu-keyring").strip()
         # Each release of Ubuntu is made as the first one was.

@@ -1,4 +1,4 @@
-"""The test of packaging/ansible, for `scripts/test-packages ansible`. It runs beside a systemd that is PID 1, in a root of Debian with
+"""The test of packaging/ansible, for `scripts/test-packages bookworm-systemd`. It runs beside a systemd that is PID 1, in a root of Debian with
 that Debian's Ansible. /root has the role, and two versions of the package: old.deb and new.deb.
 """
 
