@@ -3,8 +3,8 @@
 
 CARGO ?= cargo
 PROGRAM ?= target/release/longhaul
-# For `longhaul --version --verbose`.
-COMMIT = $(shell git describe --always --exclude='*' --abbrev=40 --dirty 2>/dev/null || echo unknown)
+# For `longhaul --version --verbose`. Each target that writes target/release/longhaul has it.
+build bench test-kernels: export LONGHAUL_COMMIT = $(shell git describe --always --exclude='*' --abbrev=40 --dirty 2>/dev/null || echo unknown)
 # The recipes of install and uninstall do not quote DESTDIR.
 $(if $(word 2,$(DESTDIR))$(findstring %,$(DESTDIR)),$(error DESTDIR has a blank or a percent sign))
 # The directories of rustup's cargo, and of `ip` and `sshd`, which Debian leaves out of an ordinary user's PATH.
@@ -20,7 +20,7 @@ help:            ## lists the targets (the default)
 
 build:           ## builds the program: target/release/longhaul; its debug symbols are in longhaul.debug beside it
 	scripts/deps build
-	LONGHAUL_COMMIT="$(COMMIT)" $(CARGO) build --release --locked --bin longhaul
+	$(CARGO) build --release --locked --bin longhaul
 	scripts/split-symbols target/release/longhaul
 
 demo: build      ## copies between two old hosts, 63 ms apart: direct, socat, HAProxy, longhaul (`make demo ARGS="--rtt 100ms"`)
