@@ -320,12 +320,7 @@ mod tests {
         near.read_exact(&mut [0; 2]).unwrap();
         let info = TcpInfo::of(near.as_fd()).unwrap();
         assert_eq!(info.bytes_acked, 1001, "the SYN counts as acknowledged");
-        assert!(
-            info.rtt > Duration::ZERO
-                && info.rto >= Duration::from_millis(1)
-                && info.snd_mss > 500,
-            "{info:?}"
-        );
+        assert!(info.rtt > Duration::ZERO && info.rto >= Duration::from_millis(1) && info.snd_mss > 500, "{info:?}");
         assert!(info.is_app_limited || info.delivery_rate == 0, "a message is all that there was: {info:?}");
         assert!(info.snd_wnd > 1000 || TcpInfo::length().unwrap() < 232, "before Linux 5.4 it is not told: {info:?}");
         let scales = limits::sysctl("net/ipv4/tcp_window_scaling").is_none_or(|value| value != "0");
