@@ -40,6 +40,6 @@ def rpm(suite):
         kept |= {f"/usr/share/{name}" for name in ("zsh", "zsh/site-functions", "zsh/vendor-completions", "fish", "fish/vendor_completions.d")}
         kept |= {"/usr/lib/sysctl.d", "/usr/lib/modules-load.d"}
         ours = {"/usr/bin/systemctl", "/systemctl.log"}
-        left = (before.keys() ^ root.files().keys()) - kept - ours
-        assert not left, f"left or gone: {left}"
+        left = root.changed(before) - kept - ours
+        assert not left, left
         return said

@@ -110,7 +110,7 @@ class Root:
         return self.run("dpkg", action, package, **options)
 
     def files(self):
-        """Every file but those of the package manager itself, with size and target."""
+        """Every file but those of the package manager itself, with mode and size."""
         found = {}
         for folder, folders, names in os.walk(self.path):
             for name in folders + names:
@@ -119,6 +119,11 @@ class Root:
                 if not KEPT.match(shown):
                     found[shown] = (path.lstat().st_mode, 0 if path.is_dir() else path.lstat().st_size)
         return found
+
+    def changed(self, before):
+        """The files that came, went or changed since `files` has returned `before`."""
+        now = self.files()
+        return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
 
     def with_systemd(self):
         """From now on the package's scripts see a systemd. Returns the file in which it writes what they asked for."""
