@@ -193,10 +193,10 @@ def main(tests, prepare):
     unknown = [name for name in names if name not in tests]
     if unknown:
         sys.exit(f"longhaul: no such test: {' '.join(unknown)}; there are: {' '.join(tests)}")
-    if "INSIDE" not in os.environ:
+    if "LONGHAUL_INSIDE" not in os.environ:
         prepare(names)
         # Mounts and addresses of its own.
-        os.execvpe("unshare", ["unshare", "--mount", "--net", "--fork", "--kill-child", sys.executable, *sys.argv], {**os.environ, "INSIDE": "yes"})
+        os.execvpe("unshare", ["unshare", "--mount", "--net", "--fork", "--kill-child", sys.executable, *sys.argv], {**os.environ, "LONGHAUL_INSIDE": "yes"})
     run("ip", "link", "set", "lo", "up")
     passed, failed = 0, 0
     for name in names:
