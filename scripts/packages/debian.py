@@ -71,7 +71,19 @@ def debian(name, architecture="amd64"):
         foreign.unlink()
         foreign.parent.rmdir()
         assert not root.changed(before), root.changed(before)
+        kept_tuning(root, new)
         return f"{said}; nothing left"
+
+
+def kept_tuning(root, package):
+    """The old values of sysctls that a removal could not restore stay, and a purge says so."""
+    root.dpkg("-i", package)
+    tuned = root.path / "var/lib/longhaul/tune.json"
+    tuned.parent.mkdir()
+    tuned.write_text("no JSON")
+    assert "keep what longhaul tune has set" in root.dpkg("-r", "longhaul")
+    said = root.dpkg("-P", "longhaul")
+    assert tuned.exists() and "old values of sysctls: /var/lib/longhaul/tune.json" in said, said
 
 
 def only_looks(log):
