@@ -67,7 +67,7 @@ def program(architecture):
     with tempfile.TemporaryDirectory() as folder:
         run("dpkg-deb", "-x", deb(architecture), folder)
         binary = Path(folder, "usr/bin/longhaul")
-        versions = [tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([0-9.]+)", run("objdump", "-T", binary))]
+        versions = [tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([0-9.]+)", run("readelf", "--wide", "--dyn-syms", binary))]
         assert max(versions) <= GLIBC[architecture], max(versions)
         dynamic = run("readelf", "--wide", "-d", "-h", "-l", binary)
         assert "DYN (" in dynamic and "GNU_RELRO" in dynamic and "BIND_NOW" in dynamic and "RPATH" not in dynamic and "RUNPATH" not in dynamic
