@@ -39,7 +39,7 @@ test-systemd: build ## tests the units under a systemd that is PID 1 in its own 
 	scripts/deps test-systemd
 	scripts/test-systemd $(ARGS)
 
-test-kernels:    ## tests endings, options and fast open on Debian's 5.10, 6.1 and ppc64le in qemu (`make test-kernels ARGS=5.10`)
+test-kernels:    ## tests endings, options and fast open on Linux 4.4 to 6.1, and on ppc64le, in qemu (`make test-kernels ARGS=5.10`)
 	scripts/deps test-kernels
 	scripts/test-kernels $(ARGS)
 
